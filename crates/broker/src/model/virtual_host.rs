@@ -46,7 +46,7 @@ pub struct BindingWish {
     pub to: BindingTarget,
     /// By which key.
     pub key: Text,
-    /// As they came.
+    /// In the order of their names, by which it is the same whatever order they came in.
     pub arguments: Text,
     /// What headers are asked for.
     pub pattern: Option<HeaderPattern>,
@@ -70,7 +70,7 @@ pub struct BindingShown {
     pub to: BindingTarget,
     /// By which key.
     pub key: Text,
-    /// As they came.
+    /// In the order of their names, by which it is the same whatever order they came in.
     pub arguments: Text,
 }
 

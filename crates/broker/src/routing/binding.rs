@@ -26,7 +26,7 @@ pub struct BindingSpec {
     pub destination: Destination,
     /// By which key.
     pub key: Text,
-    /// As they came.
+    /// In the order of their names, by which it is the same whatever order they came in.
     pub arguments: Text,
     /// What headers it asks for; none: any.
     pub rule: Option<HeaderRule>,

@@ -176,20 +176,27 @@ impl<'a> Administrator<'a> {
         Ok(self.broker.model.bind(&self.host, wish, NOBODY, self.now)?)
     }
 
-    /// Removes a binding that is there.
+    /// Removes a binding that is there: by its arguments as they are shown, since JSON does not tell all types of them.
     pub fn unbind(&self, asked: &AskedBinding<'_>) -> Result<(), AdminError> {
-        let wish = self.binding_wish(asked)?;
-        let BindingWish { source, to, key, arguments, .. } = &wish;
+        let (source, key) = (asked.source.as_bytes(), asked.key.as_bytes());
+        self.check_own_exchange(source)?;
         let is_it = |known: &broker::BindingShown| {
-            (&known.source, &known.to, &known.key, &known.arguments) == (source, to, key, arguments)
+            (&*known.source, &known.to, &*known.key) == (source, asked.to, key)
+                && shown_arguments(&known.arguments) == *asked.arguments
         };
-        if !self.host.bindings().iter().any(is_it) {
-            let (source, key) = (Shown(source), Shown(key));
+        let alike = self.host.bindings().into_iter().filter(is_it);
+        // Of several that look alike, that which the same words would make.
+        let meant = meant(asked.arguments).and_then(|bytes| Ok(table_of(&bytes)?.sorted())).ok();
+        let known = alike.max_by_key(|known| meant.as_deref() == Some(&*known.arguments));
+        let Some(broker::BindingShown { source, to, key, arguments }) = known else {
             return Err(AdminError::Model(ModelError::NoSuchBinding(format!(
-                "from exchange '{source}' by key '{key}' with these arguments in vhost '{}'",
+                "from exchange '{}' by key '{}' with these arguments in vhost '{}'",
+                Shown(source),
+                Shown(key),
                 self.host.name()
             ))));
-        }
+        };
+        let wish = BindingWish { source, to, key, arguments, pattern: None };
         Ok(self.broker.model.unbind(&self.host, wish, NOBODY, self.now)?)
     }
 
@@ -207,7 +214,7 @@ impl<'a> Administrator<'a> {
             _ => None,
         };
         let (to, key) = (asked.to.clone(), asked.key.as_bytes().into());
-        Ok(BindingWish { source: source.into(), to, key, arguments: table.bytes().into(), pattern })
+        Ok(BindingWish { source: source.into(), to, key, arguments: table.sorted().into(), pattern })
     }
 
     /// The name of something that is made, unless it is there already.

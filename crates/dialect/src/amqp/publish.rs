@@ -10,7 +10,7 @@ use wire::amqp::argument::ShortString;
 use wire::amqp::method::MethodId;
 use wire::amqp::method::basic::Return;
 
-use super::blocked::{self, Blocked, WaitingMessage};
+use super::blocked::{self, Blocked, WaitingMessage, why_refused};
 use super::confirms::{Confirm, ConfirmTo, Kept, WaitingConfirms};
 use super::error::{Fault, code};
 use super::headers::HeaderTable;
@@ -126,19 +126,19 @@ impl Publishing {
         self.prepare(message, link).map(drop)
     }
 
-    /// Has messages wait if there is no space for them. What is in the pass already is tried.
+    /// Has messages wait if the broker takes none. What is in the pass already is tried.
     fn block_if_refused(&mut self, link: &mut Link) {
         if self.blocked.is_none()
-            && let Some(why) = link.broker.durability.lacks_space()
+            && let Some(why) = why_refused(link)
         {
-            self.blocked = Some(Box::new(Blocked::begin(&format!("low on disk: {why}"), link)));
+            self.blocked = Some(Box::new(Blocked::begin(&why, link)));
         }
     }
 
     /// Publishes what has waited, as far as the log takes it now.
     pub(super) fn resume(&mut self, link: &mut Link) {
         let Some(mut blocked) = self.blocked.take() else { return };
-        while !self.is_held(link) && link.broker.durability.lacks_space().is_none() {
+        while !self.is_held(link) && why_refused(link).is_none() {
             let Some(first) = blocked.take_first() else { return blocked.end(link) };
             self.begin_pass(blocked.size() + first.message.size());
             let mut next = Some(first);

@@ -302,7 +302,7 @@ impl Topology {
             ExchangeKind::Headers => Some(arguments::header_pattern(arguments)?),
             _ => None,
         };
-        let wish = BindingWish { source, to, key: key.into(), arguments: arguments.bytes().into(), pattern };
+        let wish = BindingWish { source, to, key: key.into(), arguments: arguments.sorted().into(), pattern };
         let (model, host) = (&self.broker.model, &self.login.host);
         if is_wanted {
             model.bind(host, wish, self.who, self.now)?

@@ -8,7 +8,8 @@ use serde_json::{Map, Value as Json, json};
 use wire::amqp::frame::PROTOCOL_HEADER;
 use wire::amqp::method::basic::{Consume, Publish};
 use wire::amqp::method::connection::{ConnectionCloseOk, Open, TuneOk};
-use wire::amqp::method::queue::QueueDeclare;
+use wire::amqp::method::queue::{QueueBind, QueueDeclare, QueueUnbind};
+use wire::amqp::table::Value;
 
 use crate::client::{Arguments, Bench, Client, short};
 
@@ -214,6 +215,59 @@ fn bindings_of_administrators_route_and_are_removed_as_they_were_made() {
     assert_eq!(client.take(), ["return 312 a.b: m"]);
     let of_default = AskedBinding { source: "", ..topic };
     assert!(matches!(administrator.bind(&of_default), Err(AdminError::Invalid(_))));
+}
+
+/// RabbitMQ compares the tables sorted (`rabbit_misc:sort_field_table`); a client whose tables have no order of their own binds and unbinds so.
+#[test]
+fn a_binding_is_the_same_whatever_the_order_of_its_arguments() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.simple_queue("q");
+    let pairs = [("x-match", Value::LongString(b"all")), ("a", Value::I32(1)), ("b", Value::Bool(true))];
+    let table = |order: [usize; 3]| {
+        Arguments::of(|table| order.into_iter().for_each(|at| _ = table.put(pairs[at].0, pairs[at].1)))
+    };
+    let names = || (short("q"), short("amq.headers"), short("k"));
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        let (arguments, (queue, exchange, routing_key)) = (table(order), names());
+        client
+            .send(1, QueueBind { queue, exchange, routing_key, arguments: arguments.table(), ..QueueBind::default() });
+    }
+    let host = bench.broker.model.host("/").expect("there");
+    assert_eq!(host.bindings().len(), 1);
+    let (arguments, (queue, exchange, routing_key)) = (table([1, 2, 0]), names());
+    client
+        .send(1, QueueUnbind { queue, exchange, routing_key, arguments: arguments.table(), ..QueueUnbind::default() });
+    client.take();
+    assert_eq!(host.bindings().len(), 0);
+}
+
+#[test]
+fn an_administrator_removes_every_binding_that_is_shown() {
+    let bench = Bench::new();
+    let administrator = Administrator::new(&bench.broker, "/", bench.now).expect("there");
+    let (mut client, to) = (bench.client(), BindingTarget::Queue(b"q"[..].into()));
+    client.simple_queue("q");
+    let values = [Value::I32(1), Value::I64(1), Value::U8(1), Value::Bytes(b"x"), Value::Timestamp(7), Value::Void];
+    for value in values.into_iter().chain([Value::Decimal(1, 15), Value::F64(0.5), Value::LongString(b"x")]) {
+        let arguments = Arguments::of(|table| {
+            table
+                .put("x-match", Value::LongString(b"any"))
+                .put("a", value)
+                .table("b", |table| _ = table.put("c", value));
+            table.array("d", |array| _ = array.put(value));
+        });
+        let (queue, exchange) = (short("q"), short("amq.headers"));
+        client.send(1, QueueBind { queue, exchange, arguments: arguments.table(), ..QueueBind::default() });
+    }
+    client.take();
+    for left in (0..9).rev() {
+        let shown = administrator.host().bindings().pop().expect("one more");
+        let arguments = shown_arguments(&shown.arguments);
+        let asked = AskedBinding { source: "amq.headers", to: &to, key: "", arguments: &arguments };
+        administrator.unbind(&asked).unwrap_or_else(|error| panic!("{error}: {arguments:?}"));
+        assert_eq!(administrator.host().bindings().len(), left);
+    }
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use base::Permission;
 use base::limits::STAGED_SIZE_MAX;
 use base::session::Session;
+use broker::RunningOptions;
 use storage::disk::{Disk, MemoryDisk};
 use testkit::store_options;
 use wire::amqp::content::Properties;
@@ -40,6 +42,32 @@ fn pass(client: &mut Client, bench: &mut Bench) {
 
 fn told_of_disk(said: &[String]) -> bool {
     said.len() == 1 && said[0].starts_with("blocked: low on disk: the disk of /data is more than")
+}
+
+#[test]
+fn publishers_wait_while_a_broker_drains_and_consumers_empty_it() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    client.simple_queue("q");
+    client.publish("", "q", b"a");
+    client.send(1, ConfirmSelect { no_wait: true });
+    let permit = |bench: &Bench, write: bool| {
+        let options = RunningOptions::from(bench.broker.options());
+        let permission = Permission { write, ..options.permission };
+        bench.broker.change(&RunningOptions { permission, ..options }, bench.now);
+    };
+    permit(&bench, false);
+    client.publish_with(to("q"), persistent(), b"b");
+    assert_eq!(client.take(), ["blocked: this broker drains: its broker.permission lets nobody write"]);
+    assert_eq!(client.consume("q", "c", false), ["basic.consume-ok", "deliver 1 to c: a"]);
+    let mut new = bench.client();
+    new.publish_with(to("q"), persistent(), b"of a new client");
+    assert_eq!(new.take().len(), 1, "it is told, too");
+    pass(&mut client, &mut bench);
+    assert_eq!(client.take(), [""; 0], "nothing is confirmed");
+    permit(&bench, true);
+    pass(&mut client, &mut bench);
+    assert_eq!(client.take(), ["connection.unblocked", "ack 1", "deliver 2 to c: b"]);
 }
 
 #[test]

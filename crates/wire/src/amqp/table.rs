@@ -107,6 +107,19 @@ impl<'a> Table<'a> {
         self.iter().find(|(known, _)| known.bytes() == name.as_bytes()).map(|(_, value)| value)
     }
 
+    /// The bytes of one with the same names and values, in the order of the names: equal tables have equal ones, whatever the order that they
+    /// came in (RabbitMQ compares bindings so).
+    pub fn sorted(&self) -> Vec<u8> {
+        let mut pairs: Vec<_> = self.raw().collect();
+        pairs.sort_by_key(|(name, _)| name.bytes());
+        let mut sorted = BytesMut::with_capacity(self.0.len());
+        for (name, value) in pairs {
+            argument::write_short_string(&mut sorted, name);
+            sorted.put_slice(value);
+        }
+        sorted.into()
+    }
+
     /// Whether there is nothing in it.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
