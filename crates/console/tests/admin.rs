@@ -1,6 +1,6 @@
 //! The admin API over its own socket: what is asked for is done, told and kept, and nobody else gets in.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests: what goes wrong is a failed test")]
+#![expect(clippy::expect_used, reason = "helpers of tests: what goes wrong is a failed test")]
 
 mod support;
 
@@ -49,23 +49,11 @@ impl Console {
 
     /// Status and JSON of an answer.
     async fn ask(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
-        let headers = "Host: localhost\r\nContent-Type: application/json\r\n";
-        let body = body.map(|body| body.to_string()).unwrap_or_default();
-        self.send(&format!(
-            "{method} /admin/v1{path} HTTP/1.1\r\n{headers}Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        ))
-        .await
+        support::ask(self.address, method, path, body).await
     }
 
     async fn send(&self, request: &str) -> (u16, Value) {
-        let mut socket = TcpStream::connect(self.address).await.expect("connects");
-        socket.write_all(request.as_bytes()).await.expect("sends");
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).await.expect("an answer");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        (status, serde_json::from_str(body).unwrap_or_else(|_| panic!("no JSON: {answer}")))
+        support::send(self.address, request).await
     }
 
     /// One message more in a queue.

@@ -117,8 +117,12 @@ pub(super) fn found<'a>(name: &str, brokers: &'a [Arc<Broker>]) -> Result<Places
 
 /// Queues and offsets of several brokers have nothing to do with each other.
 pub(super) fn ambiguous(name: &str, places: &Places<'_>) -> Problem {
+    Problem::bad(format!("several brokers have the topic '{name}': name one of [{}]", names(places)))
+}
+
+fn names(places: &Places<'_>) -> String {
     let names: Vec<_> = places.iter().map(|(broker, _)| broker.options().broker_name.as_str()).collect();
-    Problem::bad(format!("several brokers have the topic '{name}': name one of [{}]", names.join(", ")))
+    names.join(", ")
 }
 
 fn shown(settings: &TopicDocument) -> Value {
@@ -130,6 +134,18 @@ fn shown(settings: &TopicDocument) -> Value {
         "order": settings.order,
         "attributes": settings.attributes,
     })
+}
+
+/// The same with the settings that each broker has; they differ where somebody altered one of them alone. Those of the first come first.
+fn shown_at(places: &Places<'_>) -> Value {
+    let mut answer = places.first().map(|(_, topic)| shown(&topic.settings)).unwrap_or_default();
+    let each = places.iter().map(|(broker, topic)| {
+        let mut settings = shown(&topic.settings);
+        settings["name"] = broker.options().broker_name.as_str().into();
+        settings
+    });
+    answer["brokers"] = each.collect();
+    answer
 }
 
 fn messages(topic: &Topic) -> u64 {
@@ -156,7 +172,7 @@ pub(super) async fn list(State(admin): State<Admin>, Query(piece): Query<Piece>)
 pub(super) async fn show(State(admin): State<Admin>, Path(name): Path<String>) -> Answer {
     let work = move |brokers: &[Arc<Broker>], now: Now| {
         let at = found(&name, brokers)?;
-        let mut answer = at.first().map(|(_, topic)| shown(&topic.settings)).unwrap_or_default();
+        let mut answer = shown_at(&at);
         let (mut queues, mut groups, mut rate) = (Vec::new(), Vec::new(), 0.0);
         for (broker, _) in &at {
             let snapshots = &broker.snapshots;
@@ -211,8 +227,8 @@ pub(super) async fn add(State(admin): State<Admin>, caller: Caller, Body(asked):
     let name = asked.name.clone().ok_or_else(|| Problem::bad("a topic needs a name"))?;
     let what = format!("topic [{name}] is made: {asked:?}");
     let work = move |brokers: &[Arc<Broker>], now: Now| {
-        if found(&name, brokers).is_ok() {
-            return Err(Problem::conflict(format!("topic '{name}' already exists")));
+        if let Ok(places) = found(&name, brokers) {
+            return Err(exists(&name, &places, brokers));
         }
         let plain = TopicDocument {
             topic_name: name.clone(),
@@ -220,7 +236,9 @@ pub(super) async fn add(State(admin): State<Admin>, caller: Caller, Body(asked):
             write_queue_nums: QUEUES,
             ..TopicDocument::default()
         };
-        put_at_all(brokers, &asked.applied(plain), now)
+        let settings = asked.applied(plain);
+        put(brokers.iter().map(|broker| (broker, settings.clone())).collect(), now)?;
+        found(&name, brokers).map(|places| shown_at(&places))
     };
     admin.change_all(caller, what, work).await
 }
@@ -236,18 +254,36 @@ pub(super) async fn alter(
     }
     let what = format!("topic [{name}] is altered: {asked:?}");
     let work = move |brokers: &[Arc<Broker>], now: Now| {
-        let at = found(&name, brokers)?;
-        let known = at.first().map(|(_, topic)| topic.settings.clone()).unwrap_or_default();
-        put_at_all(brokers, &asked.applied(known), now)
+        // What is left out stays as it is at each of them.
+        let altered = |(broker, topic): (_, Arc<Topic>)| (broker, asked.applied(topic.settings.clone()));
+        put(found(&name, brokers)?.into_iter().map(altered).collect(), now)?;
+        found(&name, brokers).map(|places| shown_at(&places))
     };
     admin.change_all(caller, what, work).await
 }
 
-fn put_at_all(brokers: &[Arc<Broker>], settings: &TopicDocument, now: Now) -> Result<Value, Problem> {
-    for broker in brokers {
-        Administrator::new(broker, now).put_topics(vec![settings.clone()])?;
+/// Has each of these brokers keep the settings.
+fn put(wanted: Vec<(&Arc<Broker>, TopicDocument)>, now: Now) -> Result<(), Problem> {
+    let are_several = wanted.len() > 1;
+    for (broker, settings) in wanted {
+        Administrator::new(broker, now).put_topics(vec![settings]).map_err(|refusal| {
+            let problem = Problem::from(refusal);
+            let at = format!("broker '{}'", broker.options().broker_name);
+            if are_several { problem.after(&at) } else { problem }
+        })?;
     }
-    Ok(shown(settings))
+    Ok(())
+}
+
+/// A topic that is not to be made: it is there, if not everywhere.
+fn exists(name: &str, places: &Places<'_>, brokers: &[Arc<Broker>]) -> Problem {
+    if places.len() == brokers.len() {
+        return Problem::conflict(format!("topic '{name}' already exists"));
+    }
+    let names = names(places);
+    Problem::conflict(format!(
+        "topic '{name}' already exists, if at [{names}] alone: `mqadmin updateTopic -b HOST:PORT` makes it at another broker"
+    ))
 }
 
 pub(super) async fn remove(State(admin): State<Admin>, caller: Caller, Path(name): Path<String>) -> Answer {

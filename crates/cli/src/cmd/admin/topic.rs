@@ -118,8 +118,19 @@ pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
     }
 }
 
+/// What a topic is set to: once if all brokers have it so, otherwise at each of them.
 fn settings_of(topic: &Value) -> String {
-    let (read, write, permission) = (&topic["read_queues"], &topic["write_queues"], &topic["permission"]);
+    let whole = settings_at(topic);
+    let brokers = rows(topic, "brokers");
+    if brokers.iter().all(|broker| settings_at(broker) == whole) {
+        return whole;
+    }
+    let at = |broker: &Value| format!("{} at {}", settings_at(broker), broker["name"].as_str().unwrap_or_default());
+    brokers.iter().map(at).collect::<Vec<_>>().join("; ")
+}
+
+fn settings_at(settings: &Value) -> String {
+    let (read, write, permission) = (&settings["read_queues"], &settings["write_queues"], &settings["permission"]);
     format!("{read} queues to read, {write} to write, {}", permission.as_str().unwrap_or_default())
 }
 
@@ -133,4 +144,19 @@ fn described(topic: &Value) -> String {
         settings_of(topic),
         show::words(&groups)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_told_once_or_of_each_broker_where_they_differ() {
+        let at = |name: &str, permission: &str| json!({"name": name, "read_queues": 4, "write_queues": 2, "permission": permission});
+        let mut topic = at("orders", "rw");
+        topic["brokers"] = json!([at("a", "rw"), at("b", "rw")]);
+        assert_eq!(settings_of(&topic), "4 queues to read, 2 to write, rw");
+        topic["brokers"] = json!([at("a", "rw"), at("b", "r")]);
+        assert_eq!(settings_of(&topic), "4 queues to read, 2 to write, rw at a; 4 queues to read, 2 to write, r at b");
+    }
 }
