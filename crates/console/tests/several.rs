@@ -85,3 +85,33 @@ async fn a_topic_is_altered_where_it_is_and_made_nowhere_else() {
     assert_eq!(console.ask("PUT", "/topics/orders", Some(json!({"permission": "r"}))).await.0, 200);
     assert_eq!(console.settings("orders"), [None, Some((4, 4))]);
 }
+
+#[tokio::test]
+async fn messages_of_a_queue_are_looked_for_where_that_queue_is() {
+    let console = Console::start().await;
+    console.put(0, "orders", 8, 6);
+    console.put(1, "orders", 2, 6);
+    for (broker, queue) in [("a", 7), ("a", 0), ("b", 0)] {
+        let new = json!({"body": "m", "queue": queue, "broker": broker});
+        assert_eq!(console.ask("POST", "/topics/orders/messages", Some(new)).await.0, 200);
+    }
+    for (query, brokers) in [
+        ("queue=7", &["a"][..]),
+        ("queue=0", &["a", "b"]),
+        ("queue=0&broker=b", &["b"]),
+        ("queue=0&offset=0&broker=a", &["a"]),
+        ("queue=1&broker=b", &[]),
+    ] {
+        let (status, told) = console.ask("GET", &format!("/topics/orders/messages?{query}"), None).await;
+        let items = told["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+        assert!(status == 200 && items.iter().map(|item| &item["broker"]).eq(brokers), "{query}: {told}");
+    }
+    for (query, why) in [
+        ("queue=8", "topic 'orders' has no queue 8 at [a, b]"),
+        ("queue=7&broker=b", "topic 'orders' has no queue 7 at [b]"),
+        ("queue=0&broker=c", "no broker 'c' has the topic 'orders' here: name one of [a, b]"),
+    ] {
+        let (status, told) = console.ask("GET", &format!("/topics/orders/messages?{query}"), None).await;
+        assert_eq!((status, &told["error"]), (404, &json!(why)), "{query}");
+    }
+}

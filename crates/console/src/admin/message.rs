@@ -19,7 +19,7 @@ use super::address::{Path, Query};
 use super::body::Body;
 use super::caller::Caller;
 use super::problem::Problem;
-use super::topic::{self, found};
+use super::topic::{self, Places, found_at};
 use super::{Admin, Answer};
 
 /// Messages of one answer.
@@ -37,6 +37,8 @@ pub(super) struct Wanted {
     queue: Option<u32>,
     offset: Option<u64>,
     count: Option<usize>,
+    /// At this broker alone, if a process has several.
+    broker: Option<String>,
     /// ms since 1970; of those with a key or an id.
     from: Option<u64>,
     /// The same.
@@ -50,6 +52,18 @@ impl Wanted {
 
     fn times(&self) -> (Timestamp, Timestamp) {
         (Timestamp(self.from.unwrap_or_default()), Timestamp(self.until.unwrap_or(u64::MAX / 2)))
+    }
+
+    /// The brokers to look at. Of a queue those that have it: another may have fewer.
+    fn places<'a>(&self, name: &str, brokers: &'a [Arc<Broker>]) -> Result<Places<'a>, Problem> {
+        let mut places = found_at(name, brokers, self.broker.as_deref())?;
+        let Some(queue) = self.queue else { return Ok(places) };
+        let names = topic::names(&places);
+        places.retain(|(_, topic)| topic.queue(QueueId(queue)).is_ok());
+        if places.is_empty() {
+            return Err(Problem::not_found(format!("topic '{name}' has no queue {queue} at [{names}]")));
+        }
+        Ok(places)
     }
 
     /// What a broker has of it; nothing is no error, another broker may have it.
@@ -122,7 +136,7 @@ pub(super) async fn find(
 ) -> Answer {
     let work = move |brokers: &[Arc<Broker>], _| {
         let mut items = Vec::new();
-        for (broker, _) in found(&topic, brokers)? {
+        for (broker, _) in wanted.places(&topic, brokers)? {
             let messages = wanted.find(broker, &topic)?;
             for message in messages {
                 items.push(decoded(&message, broker)?);
@@ -160,15 +174,8 @@ pub(super) async fn copy(
     let what =
         format!("{count} messages of queue {queue} of topic [{name}] from {offset} on are copied to topic [{to}]");
     let work = move |brokers: &[Arc<Broker>], now: Now| {
-        let mut places = found(&name, brokers)?;
-        places.retain(|(broker, _)| only.as_ref().is_none_or(|only| *only == broker.options().broker_name));
-        let [(broker, topic)] = &places[..] else {
-            return Err(if places.is_empty() {
-                Problem::not_found("no such broker has the topic")
-            } else {
-                topic::ambiguous(&name, &places)
-            });
-        };
+        let places = found_at(&name, brokers, only.as_deref())?;
+        let [(broker, topic)] = &places[..] else { return Err(topic::ambiguous(&name, &places)) };
         let Some(target) = broker.catalog.topic(&to) else { return Err(topic::none(&to, brokers)) };
         let queue = topic.queue(QueueId(queue))?;
         let at = QueueOffset(offset);
@@ -228,11 +235,8 @@ pub(super) async fn send(
 ) -> Answer {
     let what = format!("a message of {} bytes is sent to topic [{name}]", new.body.len());
     let work = move |brokers: &[Arc<Broker>], now: Now| {
-        let places = found(&name, brokers)?;
-        let is_meant = |broker: &Broker| new.broker.as_ref().is_none_or(|only| *only == broker.options().broker_name);
-        let Some((broker, topic)) = places.iter().find(|(broker, _)| is_meant(broker)) else {
-            return Err(Problem::not_found("no such broker has the topic"));
-        };
+        let places = found_at(&name, brokers, new.broker.as_deref())?;
+        let Some((broker, topic)) = places.first() else { return Err(topic::none(&name, brokers)) };
         if broker.catalog.is_write_protected(&name) {
             return Err(Refusal::ReservedTopic(name).into());
         }

@@ -115,12 +115,27 @@ pub(super) fn found<'a>(name: &str, brokers: &'a [Arc<Broker>]) -> Result<Places
     if at.is_empty() { Err(none(name, brokers)) } else { Ok(at) }
 }
 
+/// The same at the broker that is named, if one is.
+pub(super) fn found_at<'a>(name: &str, brokers: &'a [Arc<Broker>], only: Option<&str>) -> Result<Places<'a>, Problem> {
+    let mut places = found(name, brokers)?;
+    let Some(only) = only else { return Ok(places) };
+    let names = names(&places);
+    places.retain(|(broker, _)| broker.options().broker_name == only);
+    if places.is_empty() {
+        return Err(Problem::not_found(format!(
+            "no broker '{only}' has the topic '{name}' here: name one of [{names}]"
+        )));
+    }
+    Ok(places)
+}
+
 /// Queues and offsets of several brokers have nothing to do with each other.
 pub(super) fn ambiguous(name: &str, places: &Places<'_>) -> Problem {
     Problem::bad(format!("several brokers have the topic '{name}': name one of [{}]", names(places)))
 }
 
-fn names(places: &Places<'_>) -> String {
+/// The brokers' names, as a sentence has them.
+pub(super) fn names(places: &Places<'_>) -> String {
     let names: Vec<_> = places.iter().map(|(broker, _)| broker.options().broker_name.as_str()).collect();
     names.join(", ")
 }

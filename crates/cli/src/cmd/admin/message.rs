@@ -36,6 +36,9 @@ pub(super) enum Action {
         /// Messages at most, up to 100.
         #[arg(long, value_name = "COUNT", default_value_t = 10)]
         count: u32,
+        /// At this broker alone, where a process has several.
+        #[arg(long, value_name = "NAME")]
+        broker: Option<String>,
         /// Stored then or later: a date as 2026-11-25T10:00:00Z, or an age as 10m.
         #[arg(long, value_name = "TIME", value_parser = moment, conflicts_with = "queue")]
         from: Option<u64>,
@@ -94,7 +97,7 @@ pub(super) struct By {
 pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
     let client = &asking.client;
     match action {
-        Action::Find { topic, by: By { key, id, queue }, offset, count, from, until } => {
+        Action::Find { topic, by: By { key, id, queue }, offset, count, broker, from, until } => {
             let numbers = [
                 ("queue", queue.map(u64::from)),
                 ("offset", *offset),
@@ -103,7 +106,7 @@ pub(super) fn run(action: &Action, asking: &Asking) -> Result<(), Failure> {
                 ("until", *until),
             ];
             let numbers = numbers.map(|(name, number)| Some((name, number?.to_string())));
-            let texts = [("key", key), ("id", id)].map(|(name, text)| Some((name, text.clone()?)));
+            let texts = [("key", key), ("id", id), ("broker", broker)].map(|(name, text)| Some((name, text.clone()?)));
             let wanted: Vec<_> = numbers.into_iter().chain(texts).flatten().collect();
             let answer = client.get(&format!("{}{}", path(["topics", topic, "messages"]), query(&wanted)))?;
             asking.tell(&answer, listed)
