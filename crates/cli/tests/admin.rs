@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "tests")]
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 
@@ -17,6 +18,19 @@ fn said(output: &Output) -> String {
 /// A console where nobody is.
 fn nobody() -> String {
     TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").to_string()
+}
+
+/// A console that answers one request so.
+fn answering(status: &str, body: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let console = listener.local_addr().expect("its address").to_string();
+    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("a client");
+        let _ = socket.read(&mut [0; 4096]).expect("a request");
+        socket.write_all(answer.as_bytes()).expect("sends");
+    });
+    console
 }
 
 #[test]
@@ -67,4 +81,14 @@ fn a_password_that_nobody_can_be_asked_for_is_a_matter_of_the_command_line() {
     let output = admin(&["user", "add", "alice", "--console", &nobody()]);
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("--password-stdin"), "{}", said(&output));
+}
+
+#[test]
+fn of_several_brokers_that_are_not_ready_each_says_why_and_that_is_no() {
+    let body = r#"{"brokers":{"a":{"reason":"it drains","status":"not ready"},"b":{"reason":"the disk is full","status":"not ready"}},"status":"not ready"}"#;
+    let output = admin(&["broker", "ready", "--console", &answering("503 Service Unavailable", body)]);
+    assert_eq!(
+        (output.status.code(), said(&output)),
+        (Some(1), "sluice: a: it drains\nb: the disk is full\n".to_owned())
+    );
 }

@@ -135,14 +135,25 @@ impl Client {
         if status.is_success() && !told.is_null() {
             return Ok(told);
         }
-        // While it starts, whatever is asked is answered with the reason why it is not ready.
-        let Some(why) = ["error", "reason"].iter().find_map(|name| told.get(name)?.as_str()) else {
+        let Some(why) = reason(&told) else {
             return Err(unasked(&format_args!("something else answers there, with status {status}")));
         };
         let nearest = told.get("nearest").and_then(Value::as_array).into_iter().flatten();
         let nearest = nearest.filter_map(Value::as_str).map(str::to_owned).collect();
-        Err(Failure::Refused { why: why.to_owned(), nearest })
+        Err(Failure::Refused { why, nearest })
     }
+}
+
+/// Why something was refused. While the console starts, whatever is asked is answered with the reason; of several brokers of which none is
+/// ready each has its own.
+fn reason(told: &Value) -> Option<String> {
+    let of = |told: &Value| ["error", "reason"].iter().find_map(|name| told.get(name)?.as_str()).map(str::to_owned);
+    let of_each = || {
+        let brokers = told.get("brokers")?.as_object()?.iter();
+        let lines: Vec<_> = brokers.filter_map(|(name, broker)| Some(format!("{name}: {}", of(broker)?))).collect();
+        Some(lines.join("\n")).filter(|lines| !lines.is_empty())
+    };
+    of(told).or_else(of_each)
 }
 
 /// A path of these parts, whatever characters they have.
