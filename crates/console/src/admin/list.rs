@@ -52,12 +52,14 @@ impl Piece {
         let mut items: Vec<_> = all.into_iter().map(shown).filter(|item| is_named(item, &searched)).collect();
         if let Some(sort) = &self.sort {
             let (field, is_down) = sort.strip_prefix('-').map_or((&**sort, false), |field| (field, true));
-            if items.first().is_some_and(|item| item.get(field).is_none()) {
+            if !items.is_empty() && items.iter().all(|item| item.get(field).is_none()) {
                 return Err(Problem::bad(format!("nothing in this list has the field '{field}' to sort by")));
             }
-            items.sort_by(|a, b| {
-                let order = order(&a[field], &b[field]);
-                if is_down { order.reverse() } else { order }
+            items.sort_by(|a, b| match (a.get(field), b.get(field)) {
+                (Some(a), Some(b)) if is_down => order(b, a),
+                (Some(a), Some(b)) => order(a, b),
+                // What does not have it comes last, either way.
+                (a, b) => b.is_some().cmp(&a.is_some()),
             });
         }
         Ok(cut(items.len(), items.into_iter().skip(self.from).take(count).collect()))
@@ -111,5 +113,15 @@ mod tests {
         assert_eq!(names(&sorted), (vec!["orders-3".to_owned()], None, Some(4)));
         let unknown = Piece { sort: Some("size".to_owned()), ..Piece::default() };
         assert!(unknown.of(all, |(name, _)| json!({"name": name})).is_err());
+    }
+
+    #[test]
+    fn what_some_items_have_can_be_sorted_by_and_others_come_last() {
+        let all = [json!({"name": "a"}), json!({"name": "b", "user": "x"}), json!({"name": "c", "user": "w"})];
+        for (sort, names) in [("user", ["c", "b", "a"]), ("-user", ["b", "c", "a"])] {
+            let piece = Piece { sort: Some(sort.to_owned()), ..Piece::default() }.of(all.clone(), |item| item);
+            let sorted = piece.expect("listed")["items"].take();
+            assert!(sorted.as_array().expect("a list").iter().map(|item| &item["name"]).eq(&names), "{sort}: {sorted}");
+        }
     }
 }
