@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::Asking;
 use super::client::{Failure, path, query};
+use super::layout::laid_out;
 use super::moment::moment;
 use super::show::{self, rows};
 use crate::say::clean_but;
@@ -177,7 +178,7 @@ fn shown(message: &Value, form: &str) -> String {
 
 /// A body in lines that cannot move the cursor of a terminal.
 fn body_as(body: &[u8], form: &str) -> String {
-    let json = || serde_json::from_slice::<Value>(body).ok().map(|value| format!("{value:#}"));
+    let json = || laid_out(std::str::from_utf8(body).ok()?);
     let text = || String::from_utf8(body.to_vec()).ok();
     let plain = |text: String| clean_but(&text, &['\n', '\t']);
     let found = match form {
@@ -206,6 +207,7 @@ mod tests {
     #[test]
     fn bodies_are_shown_as_what_they_are_and_move_no_cursor() {
         assert_eq!(body_as(b"{\"a\":1}", "auto"), "{\n  \"a\": 1\n}");
+        assert_eq!(body_as(b"[12345678901234567890123,1.10]", "json"), "[\n  12345678901234567890123,\n  1.10\n]");
         assert_eq!(body_as(b"{\"a\":1}", "text"), "{\"a\":1}");
         assert_eq!(body_as("gr\u{fc}n\n\u{1b}[2J".as_bytes(), "auto"), "gr\u{fc}n\n\\u{1b}[2J");
         assert_eq!(body_as(b"no json", "json"), hex(b"no json"));

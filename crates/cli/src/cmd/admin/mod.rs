@@ -7,6 +7,7 @@ mod cluster;
 mod connection;
 mod exchange;
 mod group;
+mod layout;
 mod message;
 pub(super) mod moment;
 mod permission;
