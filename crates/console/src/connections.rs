@@ -1,4 +1,4 @@
-//! Connections to the console: bounded in number, and in the time a request may take to come.
+//! Connections to the console: bounded in number, and in the time that a request may take to come and an answer to be taken.
 //!
 //! Whoever watches the process must get through to it whatever others do. So a connection that has not said what it wants when all
 //! places are taken gives its own to the next, the oldest first.
@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::admin::Peer;
 use crate::live::HangUp;
+use crate::socket::Socket;
 
 /// How long the head of a request may take, and how long a connection may be silent between two.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -98,7 +99,7 @@ async fn drive(socket: TcpStream, peer: Peer, router: Router, answering: Arc<Ato
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .serve_connection(TokioIo::new(socket), service);
+        .serve_connection(TokioIo::new(Socket::of(socket)), service);
     // Whatever ends it concerns its peer alone.
     tokio::select! {
         _ = connection => {}

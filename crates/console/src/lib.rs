@@ -12,6 +12,7 @@ mod history;
 mod live;
 mod metrics;
 mod page;
+mod socket;
 mod token;
 
 use std::sync::{Arc, OnceLock};

@@ -2,7 +2,7 @@
 //!
 //! **Always holds**: only who may is answered, see [`caller`]; a change is answered once it is in the log, and logged with who
 //! asked for it; what may wait for a disk or walks large tables is done off the network threads. Requests are bounded in number, size and
-//! time, so that health and metrics are answered whatever is asked for here.
+//! time, and what is answered in size, so that health and metrics are answered whatever is asked for here.
 
 mod address;
 mod binding;
@@ -20,6 +20,7 @@ mod nearest;
 mod permission;
 mod problem;
 mod queue;
+mod room;
 mod routes;
 mod setting;
 mod topic;
@@ -37,7 +38,7 @@ use aide::{OperationInput, OperationOutput};
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use base::Now;
@@ -51,6 +52,7 @@ pub(crate) use broker::shown as shown_broker;
 use caller::Caller;
 pub(crate) use caller::Peer;
 use problem::Problem;
+use room::Room;
 
 /// Requests that are worked on at one time, each on a thread of its own.
 pub const JOBS_AT_ONCE_MAX: usize = 4;
@@ -90,12 +92,13 @@ struct Admin {
     live: Arc<Live>,
     jobs: Arc<Semaphore>,
     requests: Arc<Semaphore>,
+    room: Room,
 }
 
 /// The API, below `/admin/v1`.
 pub(crate) fn router(sources: Sources, live: Arc<Live>) -> Router {
     let [jobs, requests] = [JOBS_AT_ONCE_MAX, REQUESTS_MAX].map(|count| Arc::new(Semaphore::new(count)));
-    let admin = Admin { sources, live, jobs, requests };
+    let admin = Admin { sources, live, jobs, requests, room: Room::default() };
     document::described(routes::all)
         .fallback(no_such_page)
         .method_not_allowed_fallback(async || {
@@ -122,7 +125,10 @@ async fn admit(State(admin): State<Admin>, mut request: Request, next: Next) -> 
         return Problem::busy("too many requests to the admin API at one time; try again").into_response();
     };
     request.extensions_mut().insert(caller);
-    next.run(request).await
+    let is_look = request.method() == Method::GET;
+    let answer = next.run(request).await;
+    // What came of a change is told whatever room that takes.
+    if is_look { admin.room.fit(answer).await.unwrap_or_else(Problem::into_response) } else { answer }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
