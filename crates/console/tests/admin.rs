@@ -78,6 +78,13 @@ impl Console {
         self.broker.publisher.append(batch, START).expect("appended");
     }
 
+    /// Changes what clients may do.
+    fn permit(&self, permission: Permission) {
+        let options =
+            RunningOptions { permission, message_size_max: 4096, auto_create_topics: true, auto_create_groups: true };
+        self.broker.change(&options, START);
+    }
+
     async fn items(&self, path: &str) -> Vec<Value> {
         let (status, mut list) = self.ask("GET", path, None).await;
         assert_eq!(status, 200, "{list}");
@@ -203,13 +210,7 @@ async fn a_broker_says_how_it_is() {
     assert_eq!((&broker["slaves"], &broker["problem"]), (&json!([]), &json!(null)), "{broker}");
     assert!(broker["disk_total_bytes"].as_u64() > Some(0) && broker["log_end"].is_u64(), "{broker}");
     assert_eq!(broker["is_draining"], false);
-    let drained = RunningOptions {
-        permission: Permission { read: true, write: false, inherit: false },
-        message_size_max: 4096,
-        auto_create_topics: true,
-        auto_create_groups: true,
-    };
-    console.broker.change(&drained, START);
+    console.permit(Permission { read: true, write: false, inherit: false });
     let drained = console.items("/brokers").await.remove(0);
     assert_eq!((&drained["is_draining"], &drained["is_well"]), (&json!(true), &json!(true)));
 }
@@ -636,8 +637,19 @@ async fn messages_are_sent_by_hand() {
         let (told, body) = send(asked).await;
         assert_eq!(told, status, "{body}");
     }
+    let (status, told) = send(json!({"body": "x", "key": "k".repeat(40_000)})).await;
+    assert!(status == 400 && told["error"].as_str().is_some_and(|text| text.contains("properties")), "{told}");
     assert_eq!(console.ask("POST", "/topics/order/messages", Some(json!({"body": "x"}))).await.0, 404);
     assert_eq!(console.items("/topics/orders/messages?queue=1&count=9").await.len(), 1);
+    console.permit(Permission { read: true, write: false, inherit: false });
+    let copied =
+        console.ask("POST", "/topics/orders/copies", Some(json!({"queue": 1, "offset": 0, "to": "orders"}))).await;
+    for (status, told) in [send(json!({"body": "x"})).await, copied] {
+        assert!(
+            status == 409 && told["error"].as_str().is_some_and(|text| text.contains("broker.permission")),
+            "{told}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -129,13 +129,26 @@ impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let text = refusal.to_string();
         match refusal {
-            Refusal::BadRequest(_) | Refusal::BadName { .. } | Refusal::NotSupported(_) | Refusal::ReservedTopic(_) => {
-                Self::bad(text)
-            }
-            Refusal::NoSuchTopic(_) | Refusal::NoSuchGroup(_) | Refusal::NoSuchQueue { .. } => Self::not_found(text),
+            Refusal::BadRequest(_)
+            | Refusal::BadName { .. }
+            | Refusal::BadMessage(_)
+            | Refusal::BadFilter(_)
+            | Refusal::NotSupported(_)
+            | Refusal::ReservedTopic(_) => Self::bad(text),
+            Refusal::NoSuchTopic(_)
+            | Refusal::NoSuchGroup(_)
+            | Refusal::NoSuchQueue { .. }
+            | Refusal::NoSuchMessage(_)
+            | Refusal::NotFound(_) => Self::not_found(text),
+            Refusal::NotPermitted(_)
+            | Refusal::GroupOffline(_)
+            | Refusal::NoSubscription { .. }
+            | Refusal::StaleSubscription { .. } => Self::conflict(text),
             Refusal::Unavailable(_) => Self::unavailable(text),
             Refusal::Busy(_) => Self::busy(text),
-            _ => Self::failed(text),
+            Refusal::FlushTimedOut | Refusal::ReplicationTimedOut | Refusal::NoReplica | Refusal::Internal(_) => {
+                Self::failed(text)
+            }
         }
     }
 }
