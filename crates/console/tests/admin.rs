@@ -246,6 +246,15 @@ async fn topics_are_made_altered_described_and_removed() {
     ] {
         assert_eq!(console.ask("POST", "/topics", Some(asked.clone())).await.0, status, "{asked}");
     }
+    let head =
+        "POST /admin/v1/topics HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close";
+    let (status, told) = console.send(&format!("{head}\r\nContent-Length: 1\r\n\r\n{{")).await;
+    assert!(status == 400 && told["error"].as_str().is_some_and(|text| text.contains("used: EOF")), "{told}");
+    let (_, told) = console.ask("POST", "/topics", Some(json!({"name": "x", "queues": 0}))).await;
+    assert!(
+        told["error"].as_str().is_some_and(|text| text.contains("used: queues: invalid value: integer `0`")),
+        "{told}"
+    );
     let (status, told) = console.ask("DELETE", "/topics/order", None).await;
     assert_eq!((status, &told["nearest"]), (404, &json!(["orders"])), "{told}");
     assert_eq!(console.ask("DELETE", "/topics/TBW102", None).await.0, 400);

@@ -1,5 +1,6 @@
 //! JSON that a request brings along: bounded in size and in the time it may take to come.
 
+use std::fmt;
 use std::time::Duration;
 
 use aide::OperationInput;
@@ -49,7 +50,21 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         let body = tokio::time::timeout(TIMEOUT, reading).await;
         let body = body.map_err(|_| Problem::too_late("the request did not come whole within 10 s"))?;
         let body = body.map_err(|_| Problem::too_large("the request is broken, or has more than 64 KiB"))?;
-        let read = serde_json::from_slice(&body);
-        read.map(Self).map_err(|error| Problem::bad(format!("the JSON cannot be used: {error}")))
+        read(&body).map(Self)
     }
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let read = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner();
+        // Of the whole there is no name, nor of what is no JSON at all.
+        if inner.is_data() && path != "." { unusable(&format_args!("{path}: {inner}")) } else { unusable(&inner) }
+    })?;
+    json.end().map(|()| read).map_err(|error| unusable(&error))
+}
+
+fn unusable(why: &dyn fmt::Display) -> Problem {
+    Problem::bad(format!("the JSON cannot be used: {why}"))
 }

@@ -58,7 +58,7 @@ pub(super) enum Action {
 #[derive(clap::Args, Debug)]
 pub(super) struct Settings {
     /// Queues, at each broker of the process; a new topic has 8.
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     queues: Option<u32>,
     /// Queues that consumers read, if these are others.
     #[arg(long, value_name = "COUNT")]
