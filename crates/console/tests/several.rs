@@ -7,7 +7,7 @@ mod support;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::TopicName;
+use base::{GroupName, TopicName};
 use broker::Broker;
 use format::document::TopicDocument;
 use serde_json::{Value, json};
@@ -114,4 +114,26 @@ async fn messages_of_a_queue_are_looked_for_where_that_queue_is() {
         let (status, told) = console.ask("GET", &format!("/topics/orders/messages?{query}"), None).await;
         assert_eq!((status, &told["error"]), (404, &json!(why)), "{query}");
     }
+}
+
+#[tokio::test]
+async fn a_reset_that_finds_nothing_says_what_is_not_there() {
+    let console = Console::start().await;
+    console.put(0, "orders", 8, 6);
+    console.put(1, "orders", 2, 6);
+    console.brokers[0].catalog.group_for_use(&GroupName::trusted("billing"), START).expect("made");
+    let reset = |asked: Value| console.ask("POST", "/groups/billing/reset", Some(asked));
+    for (asked, status, why) in [
+        (json!({"queue": 7}), 400, "several brokers have the topic 'orders': name one of [a, b]"),
+        (json!({"broker": "nope"}), 404, "no broker 'nope' has the topic 'orders' here: name one of [a, b]"),
+        (json!({"broker": "b"}), 404, "group 'billing' is not at [b], where the topic 'orders' is"),
+        (json!({"broker": "a", "queue": 8}), 404, "topic 'orders' has no queue 8 at [a]"),
+    ] {
+        let mut asked = asked;
+        (asked["topic"], asked["to"]) = (json!("orders"), json!("end"));
+        let (told, answer) = reset(asked).await;
+        assert_eq!((told, &answer["error"]), (status, &json!(why)));
+    }
+    let (status, told) = reset(json!({"topic": "orders", "to": "end", "broker": "a", "queue": 7})).await;
+    assert_eq!((status, told["items"].as_array().map(Vec::len)), (200, Some(1)), "{told}");
 }

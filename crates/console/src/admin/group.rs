@@ -176,17 +176,21 @@ pub(super) async fn reset(
         move |brokers: &[Arc<Broker>], now: Now| {
             check_is_there(&name, brokers)?;
             let asked = Reset { group: &name, topic: &topic, queue, to, only_back: false };
-            let mut items = Vec::new();
-            let places = topic::found(&topic, brokers)?;
+            let mut places = topic::found_at(&topic, brokers, only.as_deref())?;
             let is_about_one = queue.is_some() || matches!(to, ResetTo::Offset(_));
-            if is_about_one && only.is_none() && places.len() > 1 {
+            if is_about_one && places.len() > 1 {
                 return Err(topic::ambiguous(&topic, &places));
             }
+            let names = topic::names(&places);
+            places.retain(|(broker, _)| broker.catalog.group(&name).is_some());
+            if places.is_empty() {
+                return Err(Problem::not_found(format!(
+                    "group '{name}' is not at [{names}], where the topic '{topic}' is"
+                )));
+            }
+            let mut items = Vec::new();
             for (broker, _) in places {
                 let at = &broker.options().broker_name;
-                if only.as_ref().is_some_and(|only| only != at) || broker.catalog.group(&name).is_none() {
-                    continue;
-                }
                 let administrator = Administrator::new(broker, now);
                 let moves = if dry_run { administrator.plan(&asked)? } else { administrator.reset(&asked)? };
                 items.extend(moves.iter().map(
@@ -194,7 +198,8 @@ pub(super) async fn reset(
                 ));
             }
             if items.is_empty() {
-                return Err(Problem::not_found(format!("topic '{topic}' has no such queue at these brokers")));
+                let which = queue.map_or_else(|| "queues".to_owned(), |queue| format!("queue {queue}"));
+                return Err(Problem::not_found(format!("topic '{topic}' has no {which} at [{names}]")));
             }
             Ok(json!({"group": name, "topic": topic, "dry_run": dry_run, "items": items}))
         };
