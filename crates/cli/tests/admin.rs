@@ -84,6 +84,24 @@ fn a_password_that_nobody_can_be_asked_for_is_a_matter_of_the_command_line() {
 }
 
 #[test]
+fn what_cannot_be_meant_is_a_matter_of_the_command_line_and_named() {
+    let scratch = tempfile::tempdir().expect("directory");
+    let file = scratch.path().join("console.token");
+    std::fs::write(&file, "0123456789abcdef\n0123456789abcdef\n").expect("written");
+    let file = file.to_string_lossy();
+    for (arguments, named) in [
+        (&["topic", "delete", ""][..], "a name is empty"),
+        (&["topic", "create", "orders", "--queues", "0"], "--queues"),
+        (&["broker", "list", "--token-file", &file], "console.token has no token"),
+        (&["broker", "list", "--console", "https://127.0.0.1:8080"], "--console https://127.0.0.1:8080"),
+    ] {
+        let output = admin(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", said(&output));
+        assert!(said(&output).contains(named), "{arguments:?}: {}", said(&output));
+    }
+}
+
+#[test]
 fn of_several_brokers_that_are_not_ready_each_says_why_and_that_is_no() {
     let body = r#"{"brokers":{"a":{"reason":"it drains","status":"not ready"},"b":{"reason":"the disk is full","status":"not ready"}},"status":"not ready"}"#;
     let output = admin(&["broker", "ready", "--console", &answering("503 Service Unavailable", body)]);

@@ -4,10 +4,16 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use ureq::http::{Method, Request};
+use ureq::Timeout;
+use ureq::http::{Method, Request, Uri};
+
+use super::wait::patiently;
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long it may take until somebody takes the connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes of an answer: a piece of a list.
 const ANSWER_SIZE_MAX: u64 = 64 * 1024 * 1024;
@@ -47,17 +53,21 @@ pub(super) struct Client {
 
 impl Client {
     /// Of the broker whose console is there.
-    pub(super) fn of(console: &str, token: Option<&str>) -> Self {
+    pub(super) fn of(console: &str, token: Option<String>) -> Result<Self, Failure> {
+        Self::within(TIMEOUT, console, token)
+    }
+
+    fn within(timeout: Duration, console: &str, token: Option<String>) -> Result<Self, Failure> {
         let agent = ureq::Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
+            .timeout_global(Some(timeout))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
             // What it is asked is for this machine's broker alone.
             .proxy(None)
             .max_redirects(0)
             .http_status_as_error(false)
             .user_agent(concat!("sluice-admin/", env!("CARGO_PKG_VERSION")))
             .build();
-        let console = console.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        Self { agent: agent.new_agent(), console, token: token.map(str::to_owned) }
+        Ok(Self { agent: agent.new_agent(), console: address(console)?, token })
     }
 
     /// All of a list.
@@ -106,6 +116,10 @@ impl Client {
     }
 
     fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        // Strokes within names are encoded.
+        if path.split('?').next().is_some_and(|names| names.split('/').skip(1).any(str::is_empty)) {
+            return Err(Failure::Wrong("a name is empty: nothing at a broker is called that".to_owned()));
+        }
         self.ask_page(method, &format!("/admin/v1{path}"), body)
     }
 
@@ -116,21 +130,31 @@ impl Client {
                 "no answer from a console at {console}: {why}; name the one of the broker's ready line by --console"
             ))
         };
+        let failed = |error: ureq::Error| match error {
+            ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => unasked(&"it is not reached in time"),
+            ureq::Error::Timeout(_) => Failure::Unasked(format!(
+                "the console at {console} took the request and did not answer in time; whether it does what was asked is not known: \
+                 the broker hangs or has much to do, see its log"
+            )),
+            error => unasked(&error),
+        };
         let mut request = Request::builder().method(method).uri(format!("http://{console}{path}"));
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
-        let answer = match body {
-            Some(body) => {
-                let request = request.header("content-type", "application/json").body(body.to_string());
-                self.agent.run(request.map_err(|error| unasked(&error))?)
-            }
-            None => self.agent.run(request.body(()).map_err(|error| unasked(&error))?),
-        };
-        let mut answer = answer.map_err(|error| unasked(&error))?;
-        let text = answer.body_mut().with_config().limit(ANSWER_SIZE_MAX).read_to_string();
-        let text = text.map_err(|error| unasked(&error))?;
-        let status = answer.status();
+        let (status, text) =
+            patiently(&format!("the console at {console} has not answered yet"), || -> Result<_, Failure> {
+                let answer = match body {
+                    Some(body) => {
+                        let request = request.header("content-type", "application/json").body(body.to_string());
+                        self.agent.run(request.map_err(|error| unasked(&error))?)
+                    }
+                    None => self.agent.run(request.body(()).map_err(|error| unasked(&error))?),
+                };
+                let mut answer = answer.map_err(failed)?;
+                let text = answer.body_mut().with_config().limit(ANSWER_SIZE_MAX).read_to_string();
+                Ok((answer.status(), text.map_err(failed)?))
+            })?;
         let told: Value = serde_json::from_str(&text).unwrap_or_default();
         if status.is_success() && !told.is_null() {
             return Ok(told);
@@ -141,6 +165,21 @@ impl Client {
         let nearest = told.get("nearest").and_then(Value::as_array).into_iter().flatten();
         let nearest = nearest.filter_map(Value::as_str).map(str::to_owned).collect();
         Err(Failure::Refused { why, nearest })
+    }
+}
+
+/// Where a console is, whatever an address of the web has around that.
+fn address(console: &str) -> Result<String, Failure> {
+    let (scheme, address) = console.split_once("://").unwrap_or(("http", console));
+    if !scheme.eq_ignore_ascii_case("http") {
+        return Err(Failure::Wrong(format!(
+            "--console {console}: consoles are asked by plain HTTP; name one as HOST:PORT, from another machine the near end of an SSH tunnel"
+        )));
+    }
+    let address = address.trim_end_matches('/');
+    match format!("http://{address}").parse::<Uri>() {
+        Ok(_) => Ok(address.to_owned()),
+        Err(error) => Err(Failure::Wrong(format!("--console '{console}' is not of the form HOST:PORT: {error}"))),
     }
 }
 
@@ -201,9 +240,26 @@ mod tests {
     fn what_nobody_answers_is_told_with_the_remedy() {
         let port =
             std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port();
-        let failure =
-            Client::of(&format!("http://127.0.0.1:{port}/"), None).list("/queues").expect_err("nobody is there");
+        let client = Client::of(&format!("HTTP://127.0.0.1:{port}/"), None).expect("an address");
+        let failure = client.list("/queues").expect_err("nobody is there");
         assert!(matches!(failure, Failure::Unasked(_)));
         assert!(failure.to_string().contains("--console"), "{failure}");
+    }
+
+    #[test]
+    fn who_does_not_answer_is_told_from_who_is_not_there() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let console = listener.local_addr().expect("its address").to_string();
+        let client = Client::within(Duration::from_millis(200), &console, None).expect("an address");
+        let failure = client.get("/brokers").expect_err("nobody answers").to_string();
+        assert!(failure.contains(&console) && failure.contains("did not answer in time"), "{failure}");
+    }
+
+    #[test]
+    fn what_cannot_be_an_address_is_a_matter_of_the_command_line() {
+        for (console, remedy) in [("https://broker-a:8080", "HOST:PORT"), ("", "HOST:PORT"), ("a b:80", "HOST:PORT")] {
+            let failure = Client::of(console, None).err().expect("refused");
+            assert!(matches!(&failure, Failure::Wrong(text) if text.contains(remedy)), "{console}: {failure}");
+        }
     }
 }

@@ -17,8 +17,9 @@ mod topic;
 mod topic_permission;
 mod user;
 mod vhost;
+mod wait;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Map, Value};
@@ -134,12 +135,9 @@ struct Asking {
 impl Asking {
     fn of(arguments: &Arguments) -> Result<Self, Failure> {
         let from_environment = || std::env::var_os(TOKEN_FILE).filter(|name| !name.is_empty()).map(PathBuf::from);
-        let token = arguments.token_file.clone().or_else(from_environment).map(|file| {
-            let read = std::fs::read_to_string(&file);
-            read.map_err(|error| Failure::Wrong(format!("the token cannot be read from {}: {error}", file.display())))
-        });
-        let token = token.transpose()?;
-        Ok(Self { client: Client::of(&arguments.console, token.as_deref().map(str::trim)), is_json: arguments.json })
+        let file = arguments.token_file.clone().or_else(from_environment);
+        let token = file.map(|file| token_in(&file)).transpose()?;
+        Ok(Self { client: Client::of(&arguments.console, token)?, is_json: arguments.json })
     }
 
     /// Tells a whole list.
@@ -164,6 +162,22 @@ impl Asking {
         let text = if self.is_json { pretty(answer) } else { say::clean_but(&text(answer), &['\n', '\t']) };
         say::line(text).map_err(Failure::Untold)
     }
+}
+
+/// The token that a file has.
+fn token_in(file: &Path) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(file);
+    let text =
+        text.map_err(|error| Failure::Wrong(format!("the token cannot be read from {}: {error}", file.display())))?;
+    let token = text.trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Failure::Wrong(format!(
+            "{} has no token: that is one word of letters, digits and signs, the same as in the file of the broker's setting \
+             console.token_file",
+            file.display()
+        )));
+    }
+    Ok(token.to_owned())
 }
 
 fn pretty(value: &Value) -> String {
