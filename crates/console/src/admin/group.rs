@@ -171,7 +171,9 @@ pub(super) async fn reset(
     let AskedReset { topic, to, broker: only, queue, dry_run } = asked;
     let to = ResetTo::from(to);
     let how = if dry_run { "would be reset" } else { "is reset" };
-    let what = format!("group [{name}] {how} in topic [{topic}] to {to:?}");
+    let in_queue = queue.map(|queue| format!(", queue {queue}")).unwrap_or_default();
+    let at_broker = only.as_ref().map(|only| format!(", broker [{only}]")).unwrap_or_default();
+    let what = format!("group [{name}] {how} in topic [{topic}]{in_queue}{at_broker} to {to:?}");
     let work =
         move |brokers: &[Arc<Broker>], now: Now| {
             check_is_there(&name, brokers)?;

@@ -25,6 +25,7 @@ mod routes;
 mod setting;
 mod topic;
 mod topic_permission;
+mod turned_away;
 mod user;
 mod vhost;
 
@@ -53,6 +54,7 @@ use caller::Caller;
 pub(crate) use caller::Peer;
 use problem::Problem;
 use room::Room;
+use turned_away::TurnedAway;
 
 /// Requests that are worked on at one time, each on a thread of its own.
 pub const JOBS_AT_ONCE_MAX: usize = 4;
@@ -93,12 +95,13 @@ struct Admin {
     jobs: Arc<Semaphore>,
     requests: Arc<Semaphore>,
     room: Room,
+    turned_away: Arc<TurnedAway>,
 }
 
 /// The API, below `/admin/v1`.
 pub(crate) fn router(sources: Sources, live: Arc<Live>) -> Router {
     let [jobs, requests] = [JOBS_AT_ONCE_MAX, REQUESTS_MAX].map(|count| Arc::new(Semaphore::new(count)));
-    let admin = Admin { sources, live, jobs, requests, room: Room::default() };
+    let admin = Admin { sources, live, jobs, requests, room: Room::default(), turned_away: Arc::default() };
     document::described(routes::all)
         .fallback(no_such_page)
         .method_not_allowed_fallback(async || {
@@ -119,7 +122,11 @@ pub(crate) async fn no_such_page() -> Response {
 async fn admit(State(admin): State<Admin>, mut request: Request, next: Next) -> Response {
     let caller = match Caller::of(&request, admin.sources.token.as_ref()) {
         Ok(caller) => caller,
-        Err(problem) => return problem.into_response(),
+        Err(problem) => {
+            let from = request.extensions().get().map(|Peer(address)| *address);
+            admin.turned_away.tell(from, problem.text(), (admin.sources.now)());
+            return problem.into_response();
+        }
     };
     let Ok(_permit) = admin.requests.try_acquire() else {
         return Problem::busy("too many requests to the admin API at one time; try again").into_response();
