@@ -28,7 +28,7 @@ pub(crate) async fn get(State(sources): State<Sources>) -> Response {
 }
 
 pub(crate) async fn ready(State(sources): State<Sources>) -> Response {
-    tell(&sources, &READINESS, |broker| problem(broker).or_else(|| draining(broker)))
+    tell(&sources, &READINESS, |broker| problem(broker).or_else(|| closed(broker)))
 }
 
 /// Answers whatever is asked before the brokers are opened.
@@ -59,11 +59,16 @@ pub(crate) fn problem(broker: &Broker) -> Option<String> {
     poisoned.or_else(|| durability.disk_hangs()).or_else(|| durability.lacks_space())
 }
 
-/// Whether a broker is as it should be, but is to get no new work.
-fn draining(broker: &Broker) -> Option<String> {
-    let is_draining = !broker.running.permission().write;
-    is_draining
-        .then(|| "draining: broker.permission lets nobody write; sluice admin broker resume ends that".to_owned())
+/// What a broker that is as it should be does not let clients do, as an operator wants it: it is to get no new ones.
+fn closed(broker: &Broker) -> Option<String> {
+    let permission = broker.running.permission();
+    let what = match (permission.read, permission.write) {
+        (true, true) => return None,
+        (true, false) => "draining: broker.permission lets nobody write",
+        (false, true) => "broker.permission lets nobody read",
+        (false, false) => "broker.permission lets nobody read or write",
+    };
+    Some(format!("{what}; sluice admin broker resume ends that"))
 }
 
 fn judge(words: &Words, problems: &[(&str, Option<String>)]) -> (StatusCode, Value) {

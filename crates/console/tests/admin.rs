@@ -213,6 +213,21 @@ async fn a_broker_says_how_it_is() {
     console.permit(Permission { read: true, write: false, inherit: false });
     let drained = console.items("/brokers").await.remove(0);
     assert_eq!((&drained["is_draining"], &drained["is_well"]), (&json!(true), &json!(true)));
+    for (read, write, why) in [
+        (true, false, Some("draining: broker.permission lets nobody write")),
+        (false, true, Some("broker.permission lets nobody read;")),
+        (false, false, Some("broker.permission lets nobody read or write")),
+        (true, true, None),
+    ] {
+        console.permit(Permission { read, write, inherit: false });
+        let (status, told) = console.send("GET /ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+        let reason = told["reason"].as_str().unwrap_or_default();
+        assert!(
+            status == if why.is_some() { 503 } else { 200 } && reason.starts_with(why.unwrap_or_default()),
+            "{told}"
+        );
+        assert_eq!(console.items("/brokers").await[0]["is_readable"], read);
+    }
 }
 
 #[tokio::test]

@@ -30,6 +30,7 @@ pub(crate) fn shown(broker: &Broker, now: Now) -> Value {
         "is_well": problem.is_none(),
         "problem": problem,
         "is_draining": !broker.running.permission().write,
+        "is_readable": broker.running.permission().read,
         "messages_in_per_second": runtime.put_rates[0],
         "messages_out_per_second": runtime.get_rates[0],
         "topics": broker.catalog.topics().len(),

@@ -108,11 +108,16 @@ fn change(settings: &[(String, String)], asking: &Asking) -> Result<(), Failure>
 }
 
 fn state(broker: &Value) -> Value {
-    match (&broker["is_well"], &broker["is_draining"]) {
-        (Value::Bool(true), Value::Bool(true)) => "well, drains: takes no messages".into(),
-        (Value::Bool(true), _) => "well".into(),
-        _ => broker["problem"].clone(),
+    if broker["is_well"] != true {
+        return broker["problem"].clone();
     }
+    match (broker["is_draining"] == true, broker["is_readable"] == false) {
+        (false, false) => "well",
+        (true, false) => "well, drains: takes no messages",
+        (false, true) => "well, but hands out no messages (broker.permission)",
+        (true, true) => "well, but takes and hands out no messages (broker.permission)",
+    }
+    .into()
 }
 
 fn in_short(broker: &Value) -> Value {
@@ -185,5 +190,9 @@ mod tests {
         assert_eq!((&short["in/s"], &short["disk"]), (&json!("1235"), &json!("75 % of 4.0 GiB")));
         let text = described(&broker);
         assert!(text.contains("state the disk is full") && text.contains("kept 5.0 MiB"), "{text}");
+        let state =
+            |takes: bool, gives: bool| state(&json!({"is_well": true, "is_draining": !takes, "is_readable": gives}));
+        assert_eq!((state(true, true), state(false, true)), (json!("well"), json!("well, drains: takes no messages")));
+        assert_eq!(state(true, false), json!("well, but hands out no messages (broker.permission)"));
     }
 }
