@@ -81,6 +81,25 @@ run(async ({ page, wrong, api, go, done, cells }) => {
   await page.waitForFunction(() => location.hash === "#/topics");
   assert.equal((await api("/topics/made-here")).status, 404);
 
+  // Passwords and bodies go out as they were typed, names without the spaces around them.
+  const sent = page.waitForRequest((request) => request.method() === "POST");
+  await go("access", "main button");
+  await page.getByRole("button", { name: "Make a user" }).click();
+  await page.locator("dialog [name=name]").fill(" dave ");
+  await page.locator("dialog [name=password]").fill(" secret ");
+  await page.locator("dialog button[type=submit]").click();
+  await done("User dave is made");
+  const { name, password } = (await sent).postDataJSON();
+  assert.deepEqual([name, password], ["dave", " secret "]);
+  await go("topics/orders", "main button");
+  await page.getByRole("button", { name: "Send a message…" }).click();
+  await page.locator("dialog [name=body]").fill("  indented\n");
+  await page.locator("dialog [name=key]").fill("typed");
+  await page.locator("dialog button[type=submit]").click();
+  await done("Sent");
+  const { body: typed } = await api("/topics/orders/messages?key=typed");
+  assert.equal(atob(typed.items[0].body_base64), "  indented\n");
+
   // A reset shows where it would lead before it is done.
   await go("groups/billing", "main button");
   await page.getByRole("button", { name: "Reset…" }).click();

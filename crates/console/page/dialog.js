@@ -42,7 +42,7 @@ export function confirm(title, text, button, act) {
  */
 export function fill({ title, text, fields, button, danger, act, preview }) {
   const inputs = new Map(fields.map((field) => [field.name, input(field)]));
-  const values = () => Object.fromEntries([...inputs].map(([name, one]) => [name, one.type === "checkbox" ? one.checked : one.value.trim()]));
+  const values = () => Object.fromEntries([...inputs].map(([name, one]) => [name, typed(one)]));
   const seen = h("div", { class: "preview", "aria-live": "polite" });
   const rows = fields.map((field) => h("label", { class: field.type === "checkbox" ? "check" : "field" },
     h("span", {}, field.label), inputs.get(field.name), field.hint && h("small", {}, field.hint)));
@@ -64,6 +64,12 @@ export function fill({ title, text, fields, button, danger, act, preview }) {
   return ask({ title, text, content: [rows, preview && seen], button, danger, act: async () => (await act(values())) ?? true });
 }
 
+/** What was given. Passwords and bodies count as they were typed; a space around anything else is a slip. */
+function typed(one) {
+  if (one.type === "checkbox") return one.checked;
+  return one.type === "password" || one.type === "textarea" ? one.value : one.value.trim();
+}
+
 function input({ name, type = "text", value = "", choices, required, pattern, min, max, rows }) {
   if (rows) return h("textarea", { name, rows: String(rows), spellcheck: "false" }, value);
   if (choices) {
@@ -80,7 +86,7 @@ export async function askToken(why) {
     text: `${why.message} It is kept until this tab is closed.`,
     fields: [{ name: "token", label: "Token", type: "password", required: true }],
     button: "Use it",
-    act: async ({ token }) => token,
+    act: async ({ token }) => token.trim(),
   });
   if (given === undefined) throw new Error("without the token the broker shows nothing: load the page again to give it");
   return given;
