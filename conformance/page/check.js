@@ -100,6 +100,12 @@ run(async ({ page, wrong, api, go, done, cells }) => {
   const { body: typed } = await api("/topics/orders/messages?key=typed");
   assert.equal(atob(typed.items[0].body_base64), "  indented\n");
 
+  // JSON is laid out, and is what is stored: large numbers, noughts at their end, keys that come twice.
+  await api("/topics/orders/messages", { method: "POST", headers: { "content-type": "application/json" },
+    body: JSON.stringify({ body: '{"order":9007199254740993,"price":1.10,"a":[],"a":["b, {c}"]}', key: "json" }) });
+  await go("messages?topic=orders&way=key&text=json", "pre.body");
+  assert.equal(await page.locator("pre.body").textContent(), '{\n  "order": 9007199254740993,\n  "price": 1.10,\n  "a": [],\n  "a": [\n    "b, {c}"\n  ]\n}');
+
   // A reset shows where it would lead before it is done.
   await go("groups/billing", "main button");
   await page.getByRole("button", { name: "Reset…" }).click();

@@ -30,6 +30,7 @@ files! {
     "dialog.js"
     "dom.js"
     "format.js"
+    "json.js"
     "live.js"
     "table.js"
     "pages/access.js"

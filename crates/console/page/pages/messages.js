@@ -4,6 +4,7 @@ import { change, get, path } from "../api.js";
 import { done, fill } from "../dialog.js";
 import { facts, h, mark, plainTable, show } from "../dom.js";
 import { bytes, count, many, moment } from "../format.js";
+import { laidOut } from "../json.js";
 
 const COUNT = 20;
 const SHOWN_MAX = 64 * 1024;
@@ -14,19 +15,11 @@ function raw(base64) {
   return Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));
 }
 
-/** The body as text, or `null` if it is none. */
-function text(body) {
+/** So many bytes of a body as text, or `null` if it is none. A character that is cut in two at their end is left out. */
+function text(body, most) {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(body);
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body.subarray(0, most), { stream: body.length > most });
     return /[\u0000-\u0008\u000e-\u001f]/.test(text) ? null : text;
-  } catch {
-    return null;
-  }
-}
-
-function json(text) {
-  try {
-    return text === null || !/^\s*[[{]/.test(text) ? null : JSON.stringify(JSON.parse(text), null, 2);
   } catch {
     return null;
   }
@@ -45,8 +38,8 @@ function hex(body) {
 function bodyOf(message) {
   const whole = raw(message.body_base64);
   const body = whole.subarray(0, SHOWN_MAX);
-  const plain = text(body);
-  const forms = [["JSON", json(plain)], ["Text", plain], ["Hex", hex(body)]].filter(([, shown]) => shown !== null);
+  const plain = text(whole, SHOWN_MAX);
+  const forms = [["JSON", plain === null ? null : laidOut(plain)], ["Text", plain], ["Hex", hex(body)]].filter(([, shown]) => shown !== null);
   const place = h("pre", { class: "body", tabindex: "0" });
   const buttons = forms.map(([name, shown]) => h("button", { type: "button", onclick: (event) => choose(event.currentTarget, shown) }, name));
   const choose = (button, shown) => {
@@ -140,7 +133,7 @@ export default function messages({ pairs }) {
         ["Stored", (one) => h("button", { type: "button", class: "link", onclick: () => choose(one) }, moment(one.stored_ms))],
         ["Queue", ({ queue }) => queue, true], ["Offset", ({ offset }) => count(offset), true],
         ["Keys", ({ properties }) => properties.KEYS ?? ""], ["Tag", ({ properties }) => properties.TAGS ?? ""],
-        ["Body", (one) => { const body = text(raw(one.body_base64).subarray(0, 160)); return body === null ? mark("bytes") : h("span", { class: "peek" }, body.slice(0, 100)); }],
+        ["Body", (one) => { const body = text(raw(one.body_base64), 160); return body === null ? mark("bytes") : h("span", { class: "peek" }, body.slice(0, 100)); }],
         ["Size", ({ body_size }) => bytes(body_size), true]], items, "No message is there."),
       items.length === COUNT && h("p", { class: "quiet" }, `No more than ${COUNT} are shown.`)));
       if (items.length === 1) choose(items[0]);
