@@ -53,6 +53,16 @@ run(async ({ page, wrong, api, go, done, cells }) => {
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => location.hash === "#/topics/orders" && document.activeElement.id === "main");
 
+  // Each list of a page keeps its own order, and has it again when the page is loaded again.
+  await go("access", "tbody tr");
+  const permissions = page.locator("section.card", { hasText: "Let a user in" });
+  await permissions.getByRole("button", { name: "Virtual host" }).click();
+  await permissions.locator("th[aria-sort]", { hasText: "Virtual host" }).waitFor();
+  await page.reload();
+  await permissions.locator("th[aria-sort]", { hasText: "Virtual host" }).waitFor();
+  await page.locator("section.card", { hasText: "Make a user" }).locator("tbody tr").first().waitFor();
+  assert.deepEqual(await page.locator(".problem:not(:empty)").allInnerTexts(), []);
+
   // Keys: `/` goes to the search, and what is typed is searched for by the broker.
   await go("topics", "tbody tr");
   await page.keyboard.press("/");

@@ -9,10 +9,11 @@ const AGAIN_MS = 5000;
 
 /**
  * `at`: the list in the API. `columns`: `{key, title, cell, number, fixed}`; `fixed` is not sorted by. The address of the page keeps search,
- * order and place, so that going back finds them again.
+ * order and place, so that going back finds them again; where a page has several lists, each under its `own` names.
  */
-export function list({ at, columns, sort, noun, empty, actions = [] }) {
-  const state = { search: "", sort, from: 0, ...stateOf(location.hash) };
+export function list({ at, columns, sort, noun, empty, actions = [], own }) {
+  const named = (what) => own ? `${own}-${what}` : what;
+  const state = stateOf(new URLSearchParams(location.hash.split("?")[1]));
   const search = h("input", { type: "search", placeholder: `Search ${noun}s`, "aria-label": `Search ${noun}s`, value: state.search, autocomplete: "off", spellcheck: "false" });
   const said = h("p", { class: "problem", role: "alert" });
   const place = h("div", { class: "scroll" });
@@ -73,13 +74,22 @@ export function list({ at, columns, sort, noun, empty, actions = [] }) {
 
   function go(changes) {
     Object.assign(state, changes);
-    const pairs = new URLSearchParams();
-    if (state.search) pairs.set("search", state.search);
-    if (state.sort !== sort) pairs.set("sort", state.sort);
-    if (state.from) pairs.set("from", state.from);
-    const behind = String(pairs);
-    history.replaceState(null, "", location.hash.split("?")[0] + (behind ? `?${behind}` : ""));
+    const [where, behind] = location.hash.split("?");
+    const pairs = new URLSearchParams(behind);
+    const keep = (what, value) => value ? pairs.set(named(what), value) : pairs.delete(named(what));
+    keep("search", state.search);
+    keep("sort", state.sort !== sort && state.sort);
+    keep("from", state.from);
+    history.replaceState(null, "", pairs.size > 0 ? `${where}?${pairs}` : where);
     load();
+  }
+
+  /** What the address says of this list; an order that it does not have is left out. */
+  function stateOf(pairs) {
+    const order = pairs.get(named("sort")) ?? "";
+    const isKnown = columns.some(({ key, fixed }) => !fixed && key === order.replace(/^-/, ""));
+    const from = Math.trunc(Number(pairs.get(named("from"))));
+    return { search: pairs.get(named("search")) ?? "", sort: isKnown ? order : sort, from: from > 0 ? from : 0 };
   }
 
   let wait = 0;
@@ -87,15 +97,6 @@ export function list({ at, columns, sort, noun, empty, actions = [] }) {
   load();
   const box = h("section", { class: "card" }, h("div", { class: "bar" }, search, h("span", { class: "grow" }), actions), said, place, pager);
   return { box, load, leave: () => { asked.abort(); clearTimeout(timer); clearTimeout(wait); } };
-}
-
-function stateOf(hash) {
-  const pairs = new URLSearchParams(hash.split("?")[1] ?? "");
-  const state = {};
-  if (pairs.get("search")) state.search = pairs.get("search");
-  if (pairs.get("sort")) state.sort = pairs.get("sort");
-  if (Number(pairs.get("from")) > 0) state.from = Number(pairs.get("from"));
-  return state;
 }
 
 /**

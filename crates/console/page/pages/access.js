@@ -124,7 +124,7 @@ function lists() {
       actions: make("Make a user", () => users.create(again)),
     }),
     list({
-      at: "/permissions", noun: "permission", sort: "user", empty: "Nobody may do anything.",
+      at: "/permissions", own: "permissions", noun: "permission", sort: "user", empty: "Nobody may do anything.",
       columns: [
         { key: "user", title: "User", cell: ({ user }) => user }, { key: "vhost", title: "Virtual host", cell: ({ vhost }) => vhost },
         { key: "configure", title: "Makes and removes", fixed: true, cell: ({ configure }) => code(configure) },
@@ -134,7 +134,7 @@ function lists() {
       actions: make("Let a user in", () => permissions.set(again)),
     }),
     list({
-      at: "/topic-permissions", noun: "restriction", sort: "user", empty: "Whoever may publish to a topic exchange may use any key.",
+      at: "/topic-permissions", own: "keys", noun: "restriction", sort: "user", empty: "Whoever may publish to a topic exchange may use any key.",
       columns: [
         { key: "user", title: "User", cell: ({ user }) => user }, { key: "vhost", title: "Virtual host", cell: ({ vhost }) => vhost },
         { key: "exchange", title: "Exchange", cell: ({ exchange }) => exchange },
@@ -144,7 +144,7 @@ function lists() {
       actions: make("Restrict a user", () => keys.set(again)),
     }),
     list({
-      at: "/vhosts", noun: "virtual host", sort: "name", empty: "There is no virtual host.",
+      at: "/vhosts", own: "hosts", noun: "virtual host", sort: "name", empty: "There is no virtual host.",
       columns: [
         { key: "name", title: "Virtual host", cell: ({ name }) => h("a", { href: `#/queues/${encodeURIComponent(name)}` }, name) },
         { key: "description", title: "Description", fixed: true, cell: ({ description }) => description },

@@ -68,7 +68,7 @@ const isOwn = (name) => name === "" || name.startsWith("amq.");
 export default function exchanges({ names: [vhost] }) {
   return ofHost("Exchanges", "exchanges", vhost, (host) => {
     const bindings = list({
-      at: `/vhosts${path(host)}/bindings`, noun: "binding", sort: "source", empty: "There is no binding.",
+      at: `/vhosts${path(host)}/bindings`, own: "bindings", noun: "binding", sort: "source", empty: "There is no binding.",
       columns: [
         { key: "source", title: "From", cell: ({ source }) => named(source) },
         { key: "destination", title: "To", cell: ({ destination, destination_type }) => [destination, destination_type === "exchange" && [" ", mark("exchange")]] },
