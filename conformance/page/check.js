@@ -31,6 +31,8 @@ run(async ({ page, wrong, api, go, done, cells }) => {
   const { body: settings } = await api("/settings");
   assert.equal((await cells()).length, settings.items.length);
 
+  const post = (path, body) => api(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+
   // Markup in names, keys, properties and bodies is text.
   await go("queues", "tbody tr");
   assert.ok((await cells()).some(([name]) => name === MARKUP));
@@ -111,10 +113,23 @@ run(async ({ page, wrong, api, go, done, cells }) => {
   assert.equal(atob(typed.items[0].body_base64), "  indented\n");
 
   // JSON is laid out, and is what is stored: large numbers, noughts at their end, keys that come twice.
-  await api("/topics/orders/messages", { method: "POST", headers: { "content-type": "application/json" },
-    body: JSON.stringify({ body: '{"order":9007199254740993,"price":1.10,"a":[],"a":["b, {c}"]}', key: "json" }) });
+  await post("/topics/orders/messages", { body: '{"order":9007199254740993,"price":1.10,"a":[],"a":["b, {c}"]}', key: "json" });
   await go("messages?topic=orders&way=key&text=json", "pre.body");
   assert.equal(await page.locator("pre.body").textContent(), '{\n  "order": 9007199254740993,\n  "price": 1.10,\n  "a": [],\n  "a": [\n    "b, {c}"\n  ]\n}');
+
+  // What has the focus keeps it when rows come in and figures change.
+  await go("access", "tbody tr");
+  await page.locator("tr", { hasText: "guest" }).first().getByRole("button", { name: "remove…" }).focus();
+  await post("/users", { name: "a-first", password: "secret" });
+  await page.locator("tr", { hasText: "a-first" }).waitFor();
+  const focused = () => page.evaluate(() => [document.activeElement.closest("tr")?.cells[0].textContent, document.activeElement.textContent]);
+  assert.deepEqual(await focused(), ["guest", "remove…"]);
+  await go("topics/orders", "main button");
+  await page.getByRole("button", { name: "Alter…" }).focus();
+  const figures = await page.locator(".facts").innerText();
+  await post("/topics/orders/messages", { body: "one more" });
+  await page.waitForFunction((before) => document.querySelector(".facts")?.innerText !== before, figures);
+  assert.equal((await focused())[1], "Alter…");
 
   // A reset shows where it would lead before it is done.
   await go("groups/billing", "main button");

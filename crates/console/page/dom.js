@@ -47,12 +47,17 @@ export function facts(pairs) {
       .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
+/** A row of a table. `row` gives what the item is told from others by. */
+export function tableRow(item, row, columns) {
+  return h("tr", { "data-row": JSON.stringify(row(item)) },
+    columns.map(([title, cell, number]) => h("td", { class: number && "number", "data-title": title }, cell(item))));
+}
+
 /** A table that is there as a whole. Columns: `[title, cell, is a number]`. */
-export function plainTable(columns, items, empty = "None.") {
+export function plainTable(columns, items, empty = "None.", row = ({ name }) => name) {
   if (items.length === 0) return h("p", { class: "empty" }, empty);
   const head = columns.map(([title, , number]) => h("th", { scope: "col", class: number && "number" }, title));
-  const rows = items.map((item) =>
-    h("tr", {}, columns.map(([title, cell, number]) => h("td", { class: number && "number", "data-title": title }, cell(item)))));
+  const rows = items.map((item) => tableRow(item, row, columns));
   return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 

@@ -1,17 +1,21 @@
 // A list that may be long: the broker searches, sorts and cuts it, and only the rows that are seen come.
 
 import { get } from "./api.js";
-import { h, show } from "./dom.js";
+import { h, show, tableRow } from "./dom.js";
+import { renew } from "./focus.js";
 import { count } from "./format.js";
 
 const ROWS = 50;
 const AGAIN_MS = 5000;
 
+/** While a question is open nothing is drawn anew: whoever answers it goes on where they were. */
+const isAsking = () => document.querySelector("dialog[open]") !== null;
+
 /**
- * `at`: the list in the API. `columns`: `{key, title, cell, number, fixed}`; `fixed` is not sorted by. The address of the page keeps search,
+ * `at`: the list in the API. `columns`: `{key, title, cell, number, fixed}`; `fixed` is not sorted by. `row`: what an item is told from others by. The address of the page keeps search,
  * order and place, so that going back finds them again; where a page has several lists, each under its `own` names.
  */
-export function list({ at, columns, sort, noun, empty, actions = [], own }) {
+export function list({ at, columns, sort, noun, empty, actions = [], own, row = ({ name }) => name }) {
   const named = (what) => own ? `${own}-${what}` : what;
   const state = stateOf(new URLSearchParams(location.hash.split("?")[1]));
   const search = h("input", { type: "search", placeholder: `Search ${noun}s`, "aria-label": `Search ${noun}s`, value: state.search, autocomplete: "off", spellcheck: "false" });
@@ -43,24 +47,23 @@ export function list({ at, columns, sort, noun, empty, actions = [], own }) {
   }
 
   function later() {
-    if (!document.hidden && !document.querySelector("dialog")) load();
+    if (!document.hidden && !isAsking()) load();
     else timer = setTimeout(later, AGAIN_MS);
   }
 
   function draw({ items, total: all, next }) {
     const key = JSON.stringify([items, all, state]);
-    if (key === shown) return;
+    if (key === shown || shown && isAsking()) return;
     shown = key;
-    const focused = document.activeElement?.dataset?.key;
     show(total, all === 0 ? "" : `${count(state.from + 1)} to ${count(state.from + items.length)} of ${count(all)}`);
     back.disabled = state.from === 0;
     on.disabled = next === null;
     pager.classList.toggle("single", all <= ROWS);
-    if (items.length === 0) return show(place, h("p", { class: "empty" }, state.search ? `No ${noun} has “${state.search}” in its name.` : empty));
-    const rows = items.map((item) => h("tr", {}, columns.map(({ cell, number, title }) => h("td", { class: number && "number", "data-title": title }, cell(item)))));
-    show(place, h("table", {}, h("thead", {}, h("tr", {}, columns.map(head))), h("tbody", {}, rows)));
-    place.querySelectorAll("a, button").forEach((one, at) => { one.dataset.key ||= String(at); });
-    if (focused) place.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    renew(place, () => {
+      if (items.length === 0) return h("p", { class: "empty" }, state.search ? `No ${noun} has “${state.search}” in its name.` : empty);
+      const rows = items.map((item) => tableRow(item, row, columns.map(({ cell, number, title }) => [title, cell, number])));
+      return h("table", {}, h("thead", {}, h("tr", {}, columns.map(head))), h("tbody", {}, rows));
+    });
   }
 
   function head({ key, title, number, fixed }) {
@@ -68,7 +71,7 @@ export function list({ at, columns, sort, noun, empty, actions = [], own }) {
     const up = state.sort === key;
     if (fixed) return h("th", { scope: "col", class: number && "number" }, title);
     const next = up ? `-${key}` : down ? key : number ? `-${key}` : key;
-    const button = h("button", { type: "button", onclick: () => go({ sort: next, from: 0 }) }, title, up ? " ↑" : down ? " ↓" : "");
+    const button = h("button", { type: "button", "data-key": key, onclick: () => go({ sort: next, from: 0 }) }, title, up ? " ↑" : down ? " ↓" : "");
     return h("th", { scope: "col", class: number && "number", "aria-sort": up ? "ascending" : down ? "descending" : undefined }, button);
   }
 
@@ -101,7 +104,7 @@ export function list({ at, columns, sort, noun, empty, actions = [], own }) {
 
 /**
  * A page of one thing: `read` asks for it, now and again; `draw` shows what came, given too how to ask at once. It is drawn anew only if
- * something has changed, so that what has the focus keeps it.
+ * something has changed.
  */
 export function detail(title, read, draw, back) {
   const place = h("div", { class: "stack" }, h("p", { class: "empty" }, "Asking the broker…"));
@@ -113,8 +116,10 @@ export function detail(title, read, draw, back) {
     try {
       const answer = await read();
       const key = JSON.stringify(answer);
-      if (!left && key !== shown) show(place, draw(answer, again));
-      shown = key;
+      if (!left && key !== shown && !(shown && isAsking())) {
+        renew(place, () => draw(answer, again));
+        shown = key;
+      }
     } catch (error) {
       shown = "";
       if (!left) show(place, h("p", { class: "problem", role: "alert" }, error.message));
@@ -122,7 +127,7 @@ export function detail(title, read, draw, back) {
     if (!left) timer = setTimeout(later, AGAIN_MS);
   };
   const later = () => {
-    if (!document.hidden && !document.querySelector("dialog")) again();
+    if (!document.hidden && !isAsking()) again();
     else timer = setTimeout(later, AGAIN_MS);
   };
   again();

@@ -29,6 +29,7 @@ files! {
     "chart.js"
     "dialog.js"
     "dom.js"
+    "focus.js"
     "format.js"
     "json.js"
     "live.js"

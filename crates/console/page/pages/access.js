@@ -124,7 +124,7 @@ function lists() {
       actions: make("Make a user", () => users.create(again)),
     }),
     list({
-      at: "/permissions", own: "permissions", noun: "permission", sort: "user", empty: "Nobody may do anything.",
+      at: "/permissions", own: "permissions", noun: "permission", sort: "user", empty: "Nobody may do anything.", row: ({ user, vhost }) => [user, vhost],
       columns: [
         { key: "user", title: "User", cell: ({ user }) => user }, { key: "vhost", title: "Virtual host", cell: ({ vhost }) => vhost },
         { key: "configure", title: "Makes and removes", fixed: true, cell: ({ configure }) => code(configure) },
@@ -135,6 +135,7 @@ function lists() {
     }),
     list({
       at: "/topic-permissions", own: "keys", noun: "restriction", sort: "user", empty: "Whoever may publish to a topic exchange may use any key.",
+      row: ({ user, vhost, exchange }) => [user, vhost, exchange],
       columns: [
         { key: "user", title: "User", cell: ({ user }) => user }, { key: "vhost", title: "Virtual host", cell: ({ vhost }) => vhost },
         { key: "exchange", title: "Exchange", cell: ({ exchange }) => exchange },

@@ -21,7 +21,7 @@ function close({ number, client }, then) {
 
 export default function connections() {
   const all = list({
-    at: "/connections", noun: "connection", sort: "client", empty: "No client is connected.",
+    at: "/connections", noun: "connection", sort: "client", empty: "No client is connected.", row: ({ number, client, address }) => [number, client, address],
     columns: [
       { key: "client", title: "Client", cell: ({ client }) => client },
       { key: "address", title: "From", cell: ({ address }) => address },

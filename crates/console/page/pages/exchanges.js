@@ -69,6 +69,7 @@ export default function exchanges({ names: [vhost] }) {
   return ofHost("Exchanges", "exchanges", vhost, (host) => {
     const bindings = list({
       at: `/vhosts${path(host)}/bindings`, own: "bindings", noun: "binding", sort: "source", empty: "There is no binding.",
+      row: ({ source, destination, destination_type, key, arguments: more }) => [source, destination, destination_type, key, more],
       columns: [
         { key: "source", title: "From", cell: ({ source }) => named(source) },
         { key: "destination", title: "To", cell: ({ destination, destination_type }) => [destination, destination_type === "exchange" && [" ", mark("exchange")]] },

@@ -11,7 +11,7 @@ export default function groups({ names: [name] }) {
   const all = list({
     at: "/groups", noun: "group", sort: "-lag", empty: "There is no group yet. A group is there once a consumer of it has come.",
     columns: [
-      { key: "name", title: "Group", cell: ({ name }) => h("a", { href: `#/groups/${encodeURIComponent(name)}`, "data-key": name }, name) },
+      { key: "name", title: "Group", cell: ({ name }) => h("a", { href: `#/groups/${encodeURIComponent(name)}` }, name) },
       { key: "lag", title: "Messages behind", number: true, cell: ({ lag }) => count(lag) },
       { key: "members", title: "Members", number: true, cell: ({ members }) => count(members) }],
   });
@@ -104,7 +104,7 @@ function one(name) {
         ["Broker", ({ broker }) => h("span", { class: "whole" }, broker)], ["Queue", ({ queue }) => queue, true],
         ["Committed", ({ committed }) => count(committed), true], ["End", ({ end }) => count(end), true], ["Behind", ({ lag }) => count(lag), true],
         ["Last consumed was stored", ({ consumed_time_ms }) => h("span", { title: moment(consumed_time_ms) }, ago(consumed_time_ms)), true]],
-      queues, "It has consumed nothing yet.")),
+      queues, "It has consumed nothing yet.", ({ topic, broker, queue }) => [topic, broker, queue])),
       section("Members", plainTable([
         ["Client", ({ client }) => client], ["Address", ({ address }) => address], ["Language", ({ language }) => language.toLowerCase()],
         ["Heartbeat", ({ seen_ms }) => ago(seen_ms), true]], group.members, "Nobody is connected.")),

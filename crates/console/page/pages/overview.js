@@ -2,6 +2,7 @@
 
 import { chart } from "../chart.js";
 import { h, mark, plainTable, section, show } from "../dom.js";
+import { renew } from "../focus.js";
 import { ago, brief, bytes, count, many, percent, rate, seconds, span } from "../format.js";
 import { live, watch } from "../live.js";
 
@@ -88,14 +89,13 @@ export default function overview() {
     for (const one of all) one.update(live.samples);
     const state = live.state;
     if (!state) return;
-    const focused = document.activeElement?.getAttribute("href");
-    show(tables,
+    renew(tables, () => [
       section("Furthest behind", plainTable([
         ["Group", ({ group }) => h("a", { href: `#/groups/${encodeURIComponent(group)}` }, group)],
-        ["Messages", ({ lag }) => count(lag), true]], state.behind, "No group is behind.")),
+        ["Messages", ({ lag }) => count(lag), true]], state.behind, "No group is behind.", ({ group }) => ["group", group])),
       section("Busiest topics", plainTable([
         ["Topic", ({ topic }) => h("a", { href: `#/topics/${encodeURIComponent(topic)}` }, topic)],
-        ["Messages in", ({ messages_in_per_second }) => rate(messages_in_per_second), true]], state.busiest, "Nothing was stored lately.")),
+        ["Messages in", ({ messages_in_per_second }) => rate(messages_in_per_second), true]], state.busiest, "Nothing was stored lately.", ({ topic }) => ["topic", topic])),
       section("Brokers", plainTable([
         ["Broker", ({ name }) => h("a", { href: "#/brokers" }, name)],
         ["Role", ({ role }) => role],
@@ -105,8 +105,7 @@ export default function overview() {
         ["Slave", ({ slave }) => slave.address],
         ["Of", ({ broker }) => broker.name],
         ["Behind", ({ slave }) => bytes(slave.behind_bytes), true],
-        ["Had all", ({ slave }) => slave.behind_bytes === 0 ? "now" : ago(slave.caught_up_ms), true]], slaves(state.brokers), "No slave is connected.")));
-    if (focused) tables.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+        ["Had all", ({ slave }) => slave.behind_bytes === 0 ? "now" : ago(slave.caught_up_ms), true]], slaves(state.brokers), "No slave is connected."))]);
     const last = live.samples[live.samples.length - 1];
     if (last) {
       show(foot, [`${many(last.connections, "connection")}`, `${last.processors.toFixed(2)} processors busy`,

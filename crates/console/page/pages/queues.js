@@ -30,7 +30,7 @@ export default function queues({ names: [vhost, name] }) {
     const shown = list({
       at: `/vhosts${path(host)}/queues`, noun: "queue", sort: "-ready", empty: "There is no queue in this virtual host.",
       columns: [
-        { key: "name", title: "Queue", cell: ({ name }) => h("a", { href: `#/queues/${encodeURIComponent(host)}/${encodeURIComponent(name)}`, "data-key": name }, name) },
+        { key: "name", title: "Queue", cell: ({ name }) => h("a", { href: `#/queues/${encodeURIComponent(host)}/${encodeURIComponent(name)}` }, name) },
         { key: "ready", title: "Ready", number: true, cell: ({ ready }) => count(ready) },
         { key: "unacknowledged", title: "Unacknowledged", number: true, cell: ({ unacknowledged }) => count(unacknowledged) },
         { key: "consumers", title: "Consumers", number: true, cell: ({ consumers }) => count(consumers) },

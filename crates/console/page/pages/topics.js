@@ -6,7 +6,7 @@ import { facts, h, mark, plainTable, section, show } from "../dom.js";
 import { ago, count, many, moment, rate } from "../format.js";
 import { detail, list } from "../table.js";
 
-const link = (name) => h("a", { href: `#/topics/${encodeURIComponent(name)}`, "data-key": name }, name);
+const link = (name) => h("a", { href: `#/topics/${encodeURIComponent(name)}` }, name);
 const MAY = [["rw", "read and write"], ["r", "read"], ["w", "write"], ["none", "nothing"]];
 
 function create(then) {
@@ -116,7 +116,7 @@ function one(name) {
         ["First", ({ first }) => count(first), true], ["End", ({ end }) => count(end), true], ["Messages", ({ messages }) => count(messages), true],
         ["Last stored", ({ last_stored_ms }) => h("span", { title: moment(last_stored_ms) }, ago(last_stored_ms)), true],
         ["", ({ queue, end, messages }) => messages > 0 && h("a", { href: `#/messages?topic=${encodeURIComponent(name)}&queue=${queue}&offset=${Math.max(0, end - 20)}` }, "newest")]],
-      topic.queues)),
+      topic.queues, "None.", ({ broker, queue }) => [broker, queue])),
     ];
   }, ["#/topics", "Topics"]);
 }
