@@ -7,23 +7,29 @@ import { h, mark, show } from "../dom.js";
 export function ofHost(title, where, vhost, lists) {
   const place = h("div", { class: "stack" });
   const choice = h("div", { class: "bar hosts" });
+  const say = (...words) => show(place, h("p", { class: "notice" }, words));
   let made = [];
+  let left = false;
   (async () => {
     try {
       const hosts = (await all("/vhosts")).map(({ name }) => name);
-      const host = hosts.includes(vhost) ? vhost : hosts[0];
-      if (hosts.length > 1) {
+      if (left) return;
+      if (hosts.length === 0) return say("There is no virtual host, and so no queue and no exchange. ", h("a", { href: "#/access" }, "Make one"), " first.");
+      const host = vhost || hosts[0];
+      const isThere = hosts.includes(host);
+      if (hosts.length > 1 || !isThere) {
         const select = h("select", { "aria-label": "Virtual host", onchange: () => { location.hash = `#/${where}/${encodeURIComponent(select.value)}`; } },
-          hosts.map((name) => h("option", { value: name, selected: name === host }, name)));
+          !isThere && h("option", { value: "", disabled: true, selected: true }, "choose one"), hosts.map((name) => h("option", { value: name, selected: name === host }, name)));
         show(choice, h("label", {}, "Virtual host ", select));
       }
+      if (!isThere) return say(`There is no virtual host “${host}”: it was removed, or the address is wrong. Choose one of those that are there.`);
       made = lists(host);
       show(place, made.map(({ box, title }) => title ? [h("h2", { class: "between" }, title), box] : box));
     } catch (error) {
-      show(place, h("p", { class: "notice" }, error.message));
+      say(error.message);
     }
   })();
-  return { title, page: h("div", {}, h("div", { class: "head" }, h("h1", {}, title), choice), place), leave: () => made.forEach((one) => one.leave()) };
+  return { title, page: h("div", {}, h("div", { class: "head" }, h("h1", {}, title), choice), place), leave: () => { left = true; made.forEach((one) => one.leave()); } };
 }
 
 /** What a queue or an exchange is, beside its name. */
