@@ -74,11 +74,13 @@ const hosts = {
   }, then),
 };
 
-/** The fields that say who and where: chosen if there are some, written if there is none. */
+/** The fields that say who and where. */
 async function places() {
   const [names, where] = await Promise.all([all("/users"), all("/vhosts")]);
+  if (names.length === 0) throw new Error("There is no user yet: make one first.");
+  if (where.length === 0) throw new Error("There is no virtual host yet: make one first.");
   const choices = (items) => items.map(({ name }) => [name, name]);
-  return [{ name: "user", label: "User", choices: choices(names), value: names[0]?.name }, { name: "vhost", label: "Virtual host", choices: choices(where), value: where[0]?.name }];
+  return [{ name: "user", label: "User", choices: choices(names), value: names[0].name }, { name: "vhost", label: "Virtual host", choices: choices(where), value: where[0].name }];
 }
 
 const PATTERN = "pattern of names: .* is any, nothing is none";
@@ -106,7 +108,7 @@ const keys = {
 };
 
 const code = (text) => h("code", {}, text);
-const make = (title, act) => h("button", { type: "button", class: "primary", onclick: act }, title);
+const make = (title, act) => h("button", { type: "button", class: "primary", onclick: () => act().catch((error) => done(error.message)) }, title);
 
 function lists() {
   const again = () => made.forEach((one) => one.load());
