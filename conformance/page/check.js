@@ -140,10 +140,17 @@ run(async ({ page, wrong, api, go, done, cells }) => {
 
   // What fails before there is a question is told too.
   await go("access", "tbody tr");
-  await page.route("**/admin/v1/vhosts", (route) => route.abort());
+  const vhosts = /\/admin\/v1\/vhosts/;
+  await page.route(vhosts, (route) => route.abort());
   await page.getByRole("button", { name: "Let a user in" }).click();
   await done("The broker does not answer");
-  await page.unroute("**/admin/v1/vhosts");
+  await page.unroute(vhosts);
+
+  // Messages of a time are looked for in all queues.
+  await post("/topics", { name: "wide", queues: 18 });
+  for (let queue = 0; queue < 18; queue += 1) await post("/topics/wide/messages", { body: String(queue), queue });
+  await go("messages?topic=wide&way=time&time=2020-01-01T00:00:00", "tbody tr");
+  assert.deepEqual((await cells()).map(([, queue]) => Number(queue)), Array.from({ length: 18 }, (_, queue) => queue));
 
   // A reset shows where it would lead before it is done.
   await go("groups/billing", "main button");

@@ -8,6 +8,8 @@ import { laidOut } from "../json.js";
 
 const COUNT = 20;
 const SHOWN_MAX = 64 * 1024;
+/** Queues that are searched at one time: the admin API works on so many requests. */
+const AT_ONCE = 4;
 
 const WAYS = [["place", "Queue and offset"], ["time", "Time"], ["key", "Key"], ["id", "Id"]];
 
@@ -76,8 +78,21 @@ function whole(message) {
     bodyOf(message));
 }
 
+/** The first messages of a time in all queues of all brokers. `goesOn` is told how many of how many were searched. */
+async function since(at, time, goesOn) {
+  const { items } = await get(`${at}/offsets`, { time });
+  const places = items.filter(({ messages }) => messages > 0);
+  let first = [];
+  for (let searched = 0; searched < places.length && goesOn(searched, places.length); searched += AT_ONCE) {
+    const asked = places.slice(searched, searched + AT_ONCE).map(({ broker, queue, offset }) => get(`${at}/messages`, { broker, queue, offset, count: COUNT }));
+    const some = (await Promise.all(asked)).flatMap(({ items }) => items);
+    first = [...first, ...some].sort((a, b) => a.stored_ms - b.stored_ms).slice(0, COUNT);
+  }
+  return first;
+}
+
 /** What is asked of the API for what the form says. */
-async function find({ topic, way, queue, offset, time, text }) {
+async function find({ topic, way, broker, queue, offset, time, text }, goesOn) {
   const at = `/topics${path(topic)}`;
   if (way === "key") return (await get(`${at}/messages`, { key: text, count: COUNT })).items;
   if (way === "id" && /^[0-9a-f]{32}$/i.test(text)) {
@@ -87,19 +102,18 @@ async function find({ topic, way, queue, offset, time, text }) {
   if (way === "id") return (await get(`${at}/messages`, { id: text, count: COUNT })).items;
   if (way === "time") {
     if (!time) throw new Error("Say the time.");
-    const { items } = await get(`${at}/offsets`, { time: new Date(time).getTime() });
-    const some = await Promise.all(items.filter(({ messages }) => messages > 0).slice(0, 16).map(({ queue, offset }) => get(`${at}/messages`, { queue, offset, count: COUNT })));
-    return some.flatMap(({ items }) => items).sort((a, b) => a.stored_ms - b.stored_ms).slice(0, COUNT);
+    return since(at, new Date(time).getTime(), goesOn);
   }
-  return (await get(`${at}/messages`, { queue: queue || 0, offset, count: COUNT })).items;
+  return (await get(`${at}/messages`, { broker, queue: queue || 0, offset, count: COUNT })).items;
 }
 
 export default function messages({ pairs }) {
   const given = (name) => pairs.get(name) ?? "";
   const box = (name, label, attributes = {}) => h("label", { class: "field", "data-for": attributes.for }, h("span", {}, label), h("input", { name, value: given(name), autocomplete: "off", spellcheck: "false", ...attributes, for: undefined }));
   const way = h("select", { name: "way" }, WAYS.map(([key, label]) => h("option", { value: key, selected: key === given("way") }, label)));
+  const broker = h("select", { name: "broker" });
   const fields = {
-    place: [box("queue", "Queue", { type: "number", min: "0" }), box("offset", "Offset", { type: "number", min: "0" })],
+    place: [h("label", { class: "field" }, h("span", {}, "Broker"), broker), box("queue", "Queue", { type: "number", min: "0" }), box("offset", "Offset", { type: "number", min: "0" })],
     time: [box("time", "From this time on", { type: "datetime-local", step: "1" })],
     text: [box("text", "Key or id")],
   };
@@ -112,9 +126,17 @@ export default function messages({ pairs }) {
   const arrange = () => {
     const used = way.value === "key" || way.value === "id" ? "text" : way.value;
     for (const [key, boxes] of Object.entries(fields)) boxes.forEach((one) => { one.hidden = key !== used; });
+    if (broker.options.length < 3) fields.place[0].hidden = true;
+  };
+  /** Most processes have one broker, and nothing to choose. */
+  const offer = (brokers) => {
+    const names = new Set([given("broker"), ...brokers].filter(Boolean));
+    show(broker, h("option", { value: "" }, "any"), [...names].map((name) => h("option", { value: name, selected: name === given("broker") }, name)));
+    arrange();
   };
   way.addEventListener("change", arrange);
-  arrange();
+  offer([]);
+  get("/brokers").then(({ items }) => offer(items.map(({ name }) => name)), () => {});
   const suggest = async () => {
     const { items } = await get("/topics", { search: form.elements.topic.value, count: 20 }).catch(() => ({ items: [] }));
     show(form.querySelector("datalist"), items.map(({ name }) => h("option", { value: name })));
@@ -126,16 +148,20 @@ export default function messages({ pairs }) {
     const values = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()]));
     show(said); show(chosen);
     try {
-      const items = await find(values);
+      const items = await find(values, (searched, all) => {
+        if (mine === turn) show(found, h("p", { class: "empty", role: "status" }, `${count(searched)} of ${many(all, "queue")} searched…`));
+        return mine === turn;
+      });
       if (mine !== turn) return;
       const choose = (message) => { show(chosen, whole(message)); chosen.scrollIntoView({ block: "nearest" }); };
       show(found, h("section", { class: "card" }, plainTable([
         ["Stored", (one) => h("button", { type: "button", class: "link", onclick: () => choose(one) }, moment(one.stored_ms))],
+        ...(new Set(items.map(({ broker }) => broker)).size > 1 ? [["Broker", ({ broker }) => h("span", { class: "whole" }, broker)]] : []),
         ["Queue", ({ queue }) => queue, true], ["Offset", ({ offset }) => count(offset), true],
         ["Keys", ({ properties }) => properties.KEYS ?? ""], ["Tag", ({ properties }) => properties.TAGS ?? ""],
         ["Body", (one) => { const body = text(raw(one.body_base64), 160); return body === null ? mark("bytes") : h("span", { class: "peek" }, body.slice(0, 100)); }],
         ["Size", ({ body_size }) => bytes(body_size), true]], items, "No message is there."),
-      items.length === COUNT && h("p", { class: "quiet" }, `No more than ${COUNT} are shown.`)));
+      items.length >= COUNT && h("p", { class: "quiet" }, "There may be more than these.")));
       if (items.length === 1) choose(items[0]);
     } catch (error) {
       if (mine === turn) { show(found); show(said, error.message); }
@@ -148,5 +174,5 @@ export default function messages({ pairs }) {
     look();
   });
   if (given("topic")) look();
-  return { title: "Messages", page: h("div", {}, h("h1", {}, "Messages"), form, said, h("div", { class: "stack" }, chosen, found)) };
+  return { title: "Messages", page: h("div", {}, h("h1", {}, "Messages"), form, said, h("div", { class: "stack" }, chosen, found)), leave: () => { turn += 1; } };
 }

@@ -115,7 +115,8 @@ function one(name) {
         ["Broker", ({ broker }) => h("span", { class: "whole" }, broker)], ["Queue", ({ queue }) => queue, true],
         ["First", ({ first }) => count(first), true], ["End", ({ end }) => count(end), true], ["Messages", ({ messages }) => count(messages), true],
         ["Last stored", ({ last_stored_ms }) => h("span", { title: moment(last_stored_ms) }, ago(last_stored_ms)), true],
-        ["", ({ queue, end, messages }) => messages > 0 && h("a", { href: `#/messages?topic=${encodeURIComponent(name)}&queue=${queue}&offset=${Math.max(0, end - 20)}` }, "newest")]],
+        ["", ({ broker, queue, end, messages }) => messages > 0
+          && h("a", { href: `#/messages?topic=${encodeURIComponent(name)}&broker=${encodeURIComponent(broker)}&queue=${queue}&offset=${Math.max(0, end - 20)}` }, "newest")]],
       topic.queues, "None.", ({ broker, queue }) => [broker, queue])),
     ];
   }, ["#/topics", "Topics"]);
