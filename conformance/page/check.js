@@ -169,13 +169,36 @@ run(async ({ page, wrong, api, go, done, cells }) => {
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${hash} is too wide`);
   }
 
+  // A token that is wrong is asked for again, and none where nobody wants to give it.
+  await go("topics", "tbody tr");
+  const pages = /\/admin\/v1\//;
+  await page.route(pages, (route) => route.request().headers().authorization === "Bearer right"
+    ? route.continue() : route.fulfill({ status: 401, json: { error: "show the token" } }));
+  const give = async (token) => {
+    await page.waitForFunction(() => document.querySelector("dialog input")?.value === "");
+    await page.locator("dialog input").fill(token);
+    await page.locator("dialog button[type=submit]").click();
+  };
+  await page.reload();
+  await give("wrong");
+  await give("€");
+  await page.locator("dialog .problem", { hasText: "This is no token" }).waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.locator("main .problem", { hasText: "without the token" }).waitFor();
+  await page.waitForTimeout(3000);
+  assert.equal(await page.locator("dialog").count(), 0);
+  await page.reload();
+  await give("right");
+  await page.locator("tbody tr").first().waitFor();
+  await page.unroute(pages);
+
   // A page of somebody else changes nothing.
   const forged = await api("/topics", { method: "POST", headers: { "content-type": "application/json", origin: "http://evil.example" }, body: "{\"name\":\"forged\"}" });
   assert.equal(forged.status, 403);
   const plain = await api("/topics", { method: "POST", headers: { "content-type": "text/plain" }, body: "{\"name\":\"forged\"}" });
   assert.equal(plain.status, 415);
 
-  const expected = /404 \(Not Found\)|net::ERR_FAILED/;
+  const expected = /404 \(Not Found\)|401 \(Unauthorized\)|net::ERR_FAILED/;
   assert.deepEqual(wrong.filter((text) => !expected.test(text)), []);
   console.log("the page is right");
 });

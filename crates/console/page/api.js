@@ -1,9 +1,8 @@
 // The admin API: everything that the page shows or does goes through here.
 
-import { askToken } from "./dialog.js";
+import { askToken, token } from "./token.js";
 
 const BASE = "/admin/v1";
-const KEPT = "sluice-token";
 
 /** What the API refused, in its own words. */
 export class Refused extends Error {
@@ -11,19 +10,6 @@ export class Refused extends Error {
     super(near?.length > 0 ? `${text}. Did you mean ${near[0]}?` : text);
     this.status = status;
   }
-}
-
-let asking = null;
-
-/** Asks once for the token, whoever else needs it too. It is kept until the browser's tab is closed. */
-function token(why) {
-  asking ??= askToken(why).then((given) => sessionStorage.setItem(KEPT, given)).finally(() => { asking = null; });
-  return asking;
-}
-
-function headers(more) {
-  const kept = sessionStorage.getItem(KEPT);
-  return kept ? { ...more, authorization: `Bearer ${kept}` } : more;
 }
 
 /** A path of names, each as it has to be written in one. */
@@ -34,10 +20,12 @@ export function path(...names) {
 /** Asks; a token that is wanted is asked for, and the question put once more. */
 export async function open(at, options = {}) {
   for (;;) {
-    const response = await fetch(BASE + at, { ...options, headers: headers(options.headers ?? {}), cache: "no-store" })
+    const shown = token();
+    const headers = shown === null ? options.headers : { ...options.headers, authorization: `Bearer ${shown}` };
+    const response = await fetch(BASE + at, { ...options, headers, cache: "no-store" })
       .catch((error) => { throw error.name === "AbortError" ? error : new Refused(0, "The broker does not answer"); });
     if (response.status !== 401) return response;
-    await token(await problem(response));
+    await askToken(await problem(response), shown);
   }
 }
 

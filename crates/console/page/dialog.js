@@ -1,4 +1,4 @@
-// Questions: the token, the fields of an action, and whether something that cannot be undone is really meant.
+// Questions: the fields of an action, and whether something that cannot be undone is really meant.
 
 import { h, show } from "./dom.js";
 
@@ -77,19 +77,6 @@ function input({ name, type = "text", value = "", choices, required, pattern, mi
   }
   if (type === "checkbox") return h("input", { name, type, checked: value === true });
   return h("input", { name, type, required, pattern, min, max, value: String(value), step: type === "datetime-local" ? "1" : undefined, autocomplete: "off", spellcheck: "false" });
-}
-
-/** The token of the broker. */
-export async function askToken(why) {
-  const given = await fill({
-    title: "This broker asks for its token",
-    text: `${why.message} It is kept until this tab is closed.`,
-    fields: [{ name: "token", label: "Token", type: "password", required: true }],
-    button: "Use it",
-    act: async ({ token }) => token.trim(),
-  });
-  if (given === undefined) throw new Error("without the token the broker shows nothing: load the page again to give it");
-  return given;
 }
 
 /** Says shortly that something was done. */

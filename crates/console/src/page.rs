@@ -34,6 +34,7 @@ files! {
     "json.js"
     "live.js"
     "table.js"
+    "token.js"
     "pages/access.js"
     "pages/brokers.js"
     "pages/connections.js"
