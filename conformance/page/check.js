@@ -131,6 +131,16 @@ run(async ({ page, wrong, api, go, done, cells }) => {
   await page.waitForFunction((before) => document.querySelector(".facts")?.innerText !== before, figures);
   assert.equal((await focused())[1], "Alter…");
 
+  // Browsers take `.` and `..` out of paths; as names they work like others.
+  for (const name of [".", ".."]) {
+    await post("/vhosts/%2F/queues", { name });
+    await go(`queues/%2F/${name}`, "main button");
+    await page.getByRole("button", { name: "Remove the queue…" }).click();
+    await page.locator("dialog button.danger").click();
+    await done(`Queue ${name} is removed`);
+    await page.waitForFunction(() => location.hash === "#/queues/%2F");
+  }
+
   // A virtual host that is not there is said to be none, and others can be chosen.
   await go("queues/gone", ".notice");
   assert.ok((await page.locator(".notice").innerText()).startsWith("There is no virtual host “gone”"));

@@ -12,9 +12,9 @@ export class Refused extends Error {
   }
 }
 
-/** A path of names, each as it has to be written in one. */
+/** A path of names, each as it has to be written in one. Of `.` and `..` browsers make another path, unless a byte is before them that is in no text. */
 export function path(...names) {
-  return names.map((name) => `/${encodeURIComponent(name)}`).join("");
+  return names.map((name) => `/${name === "." || name === ".." ? "%FF" : ""}${encodeURIComponent(name)}`).join("");
 }
 
 /** Asks; a token that is wanted is asked for, and the question put once more. */

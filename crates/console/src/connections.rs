@@ -16,7 +16,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::admin::Peer;
+use crate::admin::{Peer, with_dots};
 use crate::live::HangUp;
 use crate::socket::Socket;
 
@@ -88,6 +88,9 @@ async fn drive(socket: TcpStream, peer: Peer, router: Router, answering: Arc<Ato
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(hang_up.clone());
+        if let Some(address) = with_dots(request.uri()) {
+            *request.uri_mut() = address;
+        }
         let (answer, answering) = (router.call(request), answering.clone());
         async move {
             answering.fetch_add(1, Ordering::Relaxed);

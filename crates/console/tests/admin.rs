@@ -410,6 +410,20 @@ async fn virtual_hosts_and_permissions_have_names_of_any_kind() {
 }
 
 #[tokio::test]
+async fn names_that_browsers_take_out_of_paths_may_have_a_byte_before_them() {
+    let console = Console::start().await;
+    for (path, name) in [("/vhosts", ".."), ("/vhosts/%FF../queues", "."), ("/vhosts/%FF../queues", "%FF..")] {
+        assert_eq!(console.ask("POST", path, Some(json!({"name": name}))).await.0, 200, "{name}");
+    }
+    for (path, name) in [("%FF../queues/%FF.", "."), ("%2E%2E/queues/%2E", "."), ("%FF../queues/%25FF..", "%FF..")] {
+        let (status, told) = console.ask("GET", &format!("/vhosts/{path}"), None).await;
+        assert_eq!((status, told["name"].as_str()), (200, Some(name)), "{path}");
+    }
+    assert_eq!(console.ask("DELETE", "/vhosts/%FF..", None).await.0, 200);
+    assert_eq!(console.items("/vhosts").await.len(), 1);
+}
+
+#[tokio::test]
 async fn exchanges_queues_and_bindings_are_made_shown_and_removed() {
     let console = Console::start().await;
     let in_host = |path: &str| format!("/vhosts/%2F{path}");

@@ -7,6 +7,7 @@ use aide::generate::GenContext;
 use aide::openapi::Operation;
 use aide::operation::{ParamLocation, add_parameters, parameters_from_schema};
 use axum::extract::{FromRequestParts, Path as AxumPath, Query as AxumQuery};
+use axum::http::Uri;
 use axum::http::request::Parts;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -46,6 +47,16 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
         let read = AxumQuery::from_request_parts(parts, state).await;
         read.map(|AxumQuery(pairs)| Self(pairs)).map_err(|error| told("query", &error))
     }
+}
+
+/// The address with `.` and `..` as names, which browsers take out of a path however they are escaped: the page puts the byte 255 before them,
+/// which is in no text. `None`: there is none.
+pub(crate) fn with_dots(address: &Uri) -> Option<Uri> {
+    let path = address.path_and_query()?.as_str();
+    let dotted = path.contains("/%FF.").then(|| path.replace("/%FF.", "/."))?;
+    let mut parts = address.clone().into_parts();
+    parts.path_and_query = Some(dotted.parse().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 /// What is wrong with a part of the address: the innermost reason, which names what it is about.

@@ -49,6 +49,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Sources;
 use crate::live::Live;
+pub(crate) use address::with_dots;
 pub(crate) use broker::shown as shown_broker;
 use caller::Caller;
 pub(crate) use caller::Peer;
