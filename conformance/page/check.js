@@ -130,6 +130,11 @@ run(async ({ page, wrong, api, go, done, cells }) => {
   await post("/topics/orders/messages", { body: "one more" });
   await page.waitForFunction((before) => document.querySelector(".facts")?.innerText !== before, figures);
   assert.equal((await focused())[1], "Alter…");
+  const orders = /\/admin\/v1\/topics\/orders$/;
+  await page.route(orders, (route) => route.abort());
+  await page.locator("main .problem", { hasText: "The broker does not answer" }).waitFor();
+  assert.equal((await focused())[1], "Alter…");
+  await page.unroute(orders);
 
   // Browsers take `.` and `..` out of paths; as names they work like others.
   for (const name of [".", ".."]) {

@@ -107,6 +107,7 @@ export function list({ at, columns, sort, noun, empty, actions = [], own, row = 
  * something has changed.
  */
 export function detail(title, read, draw, back) {
+  const said = h("p", { class: "problem", role: "alert" });
   const place = h("div", { class: "stack" }, h("p", { class: "empty" }, "Asking the broker…"));
   let left = false;
   let shown = "";
@@ -115,14 +116,19 @@ export function detail(title, read, draw, back) {
     clearTimeout(timer);
     try {
       const answer = await read();
+      show(said);
       const key = JSON.stringify(answer);
       if (!left && key !== shown && !(shown && isAsking())) {
         renew(place, () => draw(answer, again));
         shown = key;
       }
     } catch (error) {
-      shown = "";
-      if (!left) show(place, h("p", { class: "problem", role: "alert" }, error.message));
+      show(said, error.message);
+      // What is there stays in sight while the broker does not answer; what is gone does not.
+      if (!shown || error.status === 404) {
+        renew(place, () => []);
+        shown = "";
+      }
     }
     if (!left) timer = setTimeout(later, AGAIN_MS);
   };
@@ -132,5 +138,5 @@ export function detail(title, read, draw, back) {
   };
   again();
   const head = h("div", { class: "head" }, back && h("a", { href: back[0], class: "back" }, `← ${back[1]}`), h("h1", {}, title));
-  return { title, page: h("div", {}, head, place), leave: () => { left = true; clearTimeout(timer); } };
+  return { title, page: h("div", {}, head, said, place), leave: () => { left = true; clearTimeout(timer); } };
 }
