@@ -283,12 +283,7 @@ impl Publisher {
     }
 
     fn check_permission(&self, topic: &Topic) -> Result<(), Refusal> {
-        if !self.running.permission().write {
-            return Err(Refusal::NotPermitted(format!(
-                "the broker [{}] sending message is forbidden (broker.permission)",
-                self.options.broker_name
-            )));
-        }
+        self.running.check_write(&self.options.broker_name)?;
         if !topic.permission().write {
             return Err(Refusal::NotPermitted(format!("the topic[{}] sending message is forbidden", topic.name)));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use base::{Permission, Timestamp};
+use base::{Permission, Refusal, Timestamp};
 
 use crate::options::Options;
 
@@ -69,6 +69,16 @@ impl Running {
     /// What is allowed with any topic of the broker.
     pub fn permission(&self) -> Permission {
         Permission { read: self.may_read.load(Relaxed), write: self.may_write.load(Relaxed), inherit: false }
+    }
+
+    /// Refused while nobody may write.
+    pub fn check_write(&self, broker_name: &str) -> Result<(), Refusal> {
+        if self.may_write.load(Relaxed) {
+            return Ok(());
+        }
+        Err(Refusal::NotPermitted(format!(
+            "the broker [{broker_name}] sending message is forbidden (broker.permission)"
+        )))
     }
 
     /// Largest body, bytes.

@@ -8,13 +8,15 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{QueueId, QueueOffset};
+use base::{QueueId, QueueOffset, Timestamp};
 use format::queue_entry::Entry;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
-use storage::{Options, QueueIndex, ReadMode, RecoveryProgress, StorageError, Store};
+use storage::{Options, QueueIndex, ReadMode, RecoveryProgress, RetentionPolicy, StorageError, Store};
 use support::{entries, orders};
 
 const EIO: i32 = 5;
+/// Of which the log has several.
+const SEGMENT_SIZE: u64 = 32 * 1024;
 /// Of each of two queues, which lie between each other in the log.
 const MESSAGES: u64 = 1000;
 
@@ -24,7 +26,7 @@ fn cold() -> (FaultyDisk, Store) {
     let options = Options {
         recent_size: 1,
         queue_file_entries: 600,
-        segment_size: 1 << 20,
+        segment_size: SEGMENT_SIZE,
         disk: Disk::new(disk.clone()),
         ..orders::options(Path::new("/data"))
     };
@@ -98,7 +100,7 @@ fn an_entry_whose_record_is_damaged_too_stands_for_none_and_those_around_it_are_
     disk.fail(unreadable("", 0..4096));
     let bytes = damaged.log_offset.0..damaged.log_offset.0 + u64::from(damaged.size);
     // Its size can be read.
-    disk.fail(Failure::unreadable("commitlog", bytes.end - 10..bytes.end, EIO));
+    disk.fail(Failure::unreadable("commitlog/00000000000000000000", bytes.end - 10..bytes.end, EIO));
     for (offset, entry) in &before {
         let found = queue(&store).entry(*offset).expect("made again");
         let expected = if *offset == QueueOffset(50) { Entry::lost(before[51].1.log_offset) } else { *entry };
@@ -113,7 +115,7 @@ fn where_the_log_does_not_show_what_was_there_the_error_says_what_to_do() {
     disk.fail(unreadable("", 0..4096));
     let damaged = before[50].1.log_offset.0;
     // Where the next record begins cannot be told.
-    disk.fail(Failure::unreadable("commitlog", damaged..damaged + 8, EIO));
+    disk.fail(Failure::unreadable("commitlog/00000000000000000000", damaged..damaged + 8, EIO));
     for _ in 0..2 {
         let refused = queue(&store).entry(QueueOffset(5)).expect_err("nobody knows").to_string();
         assert!(refused.contains("remove all of consumequeue and start again"), "{refused}");
@@ -121,4 +123,41 @@ fn where_the_log_does_not_show_what_was_there_the_error_says_what_to_do() {
     // It was no medium error after all.
     disk.heal();
     assert_eq!(queue(&store).entry(QueueOffset(5)).expect("read"), Some(before[5].1));
+}
+
+/// Neither says that it is wrong: it is found to be by who reads its record.
+#[test]
+fn wrong_entries_beside_each_other_are_made_again() {
+    for wrong in [[203, 205], [204, 206], [100, 205], [0, 1], [998, 999]] {
+        let (disk, store) = cold();
+        let (queue, before) = (queue(&store), entries(&queue(&store)));
+        for offset in wrong {
+            let file = Path::new("/data/consumequeue/orders/0");
+            let file = file.join(if offset < 600 { "00000000000000000000" } else { "00000000000000012000" });
+            let position = offset % 600 * 20 + 11;
+            let file = Disk::new(disk.clone()).open(&file).expect("opens");
+            let mut size = [0];
+            file.read_at(&mut size, position).expect("reads");
+            file.write_at(&[size[0] ^ 1], position).expect("writes");
+        }
+        for offset in wrong.map(QueueOffset) {
+            let made = store.make_entry_again(&queue, offset).expect("reads");
+            assert_eq!(made, Some(before[offset.0 as usize].1), "{offset} of {wrong:?}");
+        }
+    }
+}
+
+/// The log begins within the block: who has not noticed yet that the first of its messages are gone finds the others.
+#[test]
+fn entries_whose_records_retention_has_removed_keep_no_others_from_being_made_again() {
+    let (disk, store) = cold();
+    let before = entries(&queue(&store));
+    disk.fail(unreadable("", 0..4096));
+    store.set_retention(RetentionPolicy { size: Some(1), ..RetentionPolicy::default() });
+    store.apply_retention(Timestamp(1 << 40), 4).expect("applied");
+    let first = store.log_first();
+    assert!(first > before[20].1.log_offset, "{first}");
+    for (offset, entry) in before.iter().filter(|(_, entry)| entry.log_offset >= first) {
+        assert_eq!(queue(&store).entry(*offset).expect("made again"), Some(*entry));
+    }
 }

@@ -194,11 +194,8 @@ impl HandOut {
                 Ok(Look::Cold(_)) if mode == ReadMode::IfCached => break,
                 Ok(Look::More | Look::Cold(_)) => {}
                 Err(error) => {
-                    if let Some((lane, _)) = self.wanted.lanes.get(self.next) {
-                        lane.pause(now);
-                    }
+                    self.pass_by(&error, now);
                     self.failure.get_or_insert(error);
-                    self.next += 1;
                 }
             }
             if !self.wants_more() || self.scanned >= SCAN_COUNT_MAX || self.next >= self.wanted.lanes.len() {
@@ -217,6 +214,15 @@ impl HandOut {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Goes on with the next lane, unless the disk is gone: then nothing of the same message queue comes before what is urgent there.
+    fn pass_by(&mut self, error: &StorageError, now: Monotonic) {
+        let Some((lane, _)) = self.wanted.lanes.get(self.next) else { return };
+        lane.pause(now);
+        let is_of_message_queue = lane.queue().is_some_and(|queue| queue.topic().message_queue().is_some());
+        let is_gone = !matches!(error, StorageError::Damaged { .. });
+        self.next = if is_gone && is_of_message_queue { self.wanted.lanes.len() } else { self.next + 1 };
     }
 
     /// Whether entries of a message queue are at fault.

@@ -148,11 +148,3 @@ impl Blocked {
         }
     }
 }
-
-/// Why the broker takes no messages; `None` while it does.
-pub(super) fn why_refused(link: &Link) -> Option<String> {
-    if !link.broker.running.permission().write {
-        return Some("this broker drains: its broker.permission lets nobody write".to_owned());
-    }
-    link.broker.durability.lacks_space().map(|why| format!("low on disk: {why}"))
-}

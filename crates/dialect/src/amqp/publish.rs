@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use base::limits::PUBLISH_BATCH_SIZE_MAX;
 use base::offset::AckPolicy;
-use base::{LogOffset, Monotonic};
+use base::{LogOffset, Monotonic, Refusal};
 use broker::{MessageQueue, PublishBatch, Right, Settling, Shown};
 use wire::amqp::argument::ShortString;
 use wire::amqp::method::MethodId;
 use wire::amqp::method::basic::Return;
 
-use super::blocked::{self, Blocked, WaitingMessage, why_refused};
+use super::blocked::{self, Blocked, WaitingMessage};
 use super::confirms::{Confirm, ConfirmTo, Kept, WaitingConfirms};
 use super::error::{Fault, code};
 use super::headers::HeaderTable;
@@ -109,7 +109,8 @@ impl Publishing {
         };
         let (model, expected_size, now) = (&link.broker.model, self.expected_size, link.now);
         let batch = self.batch.get_or_insert_with(|| model.begin_batch(expected_size, now));
-        match model.add(batch, queues, &prepared.routed(message, link.address)) {
+        let added = may_write(link).and_then(|()| model.add(batch, queues, &prepared.routed(message, link.address)));
+        match added {
             Ok(is_taken) => self.note(confirm, is_taken),
             Err(refusal) if confirm.is_none() => return Err(refusal.into()),
             Err(_) => {
@@ -123,22 +124,25 @@ impl Publishing {
     /// Whether a message of a transaction may be published.
     pub(super) fn check(&mut self, message: &Message<'_>, link: &mut Link) -> Result<(), Fault> {
         self.block_if_refused(link);
-        self.prepare(message, link).map(drop)
+        match self.prepare(message, link)?.way {
+            Way::Queues(_) => Ok(may_write(link)?),
+            Way::Reply | Way::Nowhere => Ok(()),
+        }
     }
 
-    /// Has messages wait if the broker takes none. What is in the pass already is tried.
+    /// Has messages wait if there is no space for them. What is in the pass already is tried.
     fn block_if_refused(&mut self, link: &mut Link) {
         if self.blocked.is_none()
-            && let Some(why) = why_refused(link)
+            && let Some(why) = link.broker.durability.lacks_space()
         {
-            self.blocked = Some(Box::new(Blocked::begin(&why, link)));
+            self.blocked = Some(Box::new(Blocked::begin(&format!("low on disk: {why}"), link)));
         }
     }
 
     /// Publishes what has waited, as far as the log takes it now.
     pub(super) fn resume(&mut self, link: &mut Link) {
         let Some(mut blocked) = self.blocked.take() else { return };
-        while !self.is_held(link) && why_refused(link).is_none() {
+        while !self.is_held(link) && link.broker.durability.lacks_space().is_none() {
             let Some(first) = blocked.take_first() else { return blocked.end(link) };
             self.begin_pass(blocked.size() + first.message.size());
             let mut next = Some(first);
@@ -237,6 +241,7 @@ impl Publishing {
         let mut batch = link.broker.model.begin_batch(size, link.now);
         for (message, prepared) in messages.iter().zip(&prepared) {
             let Way::Queues(queues) = &prepared.way else { continue };
+            may_write(link)?;
             if !link.broker.model.add(&mut batch, queues, &prepared.routed(message, link.address))? {
                 return Err(Fault::precondition("partial tx completion: a queue has no room, and nothing was stored"));
             }
@@ -326,6 +331,11 @@ impl Publishing {
             blocked.forget(to);
         }
     }
+}
+
+/// Refused while an administrator lets nobody write.
+fn may_write(link: &Link) -> Result<(), Refusal> {
+    link.broker.running.check_write(&link.broker.options().broker_name)
 }
 
 fn find_route(message: &Message<'_>, link: &mut Link) -> Result<Route, Fault> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use testkit::store_options;
-use wire::amqp::method::basic::{Ack, Qos};
+use wire::amqp::method::basic::{Ack, Consume, Qos};
 use wire::amqp::method::queue::QueueDeclare;
 use wire::amqp::table::{TableWriter, Value};
 
@@ -179,4 +179,87 @@ fn a_consumer_of_a_disk_that_is_gone_tries_once_in_a_while() {
         bench.broker.keep(bench.now).expect("kept");
     }
     assert_eq!(bench.broker.store().log_end(), end);
+}
+
+#[test]
+fn a_stream_has_every_message_whatever_bit_of_its_entry_is_wrong() {
+    // All but the bits of a time, which a stream has no use for.
+    for bit in 0..96 {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let stream = |table: &mut TableWriter<'_>| _ = table.put("x-queue-type", Value::LongString(b"stream"));
+        let bench = cold(&disk, 5, with_arguments(stream));
+        bench.broker.close(bench.now).expect("closes");
+        drop(bench);
+        overwrite(&disk, 20, |bytes| bytes[bit / 8] ^= 0x80 >> (bit % 8));
+        let bench = on_disk(&disk);
+        let mut client = bench.client();
+        client.send(1, Qos { prefetch_count: 10, ..Qos::default() });
+        client.take();
+        let arguments = Arguments::of(|table| _ = table.put("x-stream-offset", Value::LongString(b"first")));
+        let consume = Consume { queue: short("q"), consumer_tag: short("c"), ..Consume::default() };
+        client.send(1, Consume { arguments: arguments.table(), ..consume });
+        assert_eq!(bodies(&client.take()), ["0", "1", "2", "3", "4"], "bit {bit}");
+    }
+}
+
+#[test]
+fn what_is_urgent_comes_first_though_reads_fail_for_a_while() {
+    for (of, times) in
+        ["sluice/queues", "commitlog", ""].into_iter().flat_map(|of| (1..12).map(move |times| (of, times)))
+    {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let bench = on_disk(&disk);
+        let mut client = bench.client();
+        client.queue("q", true, &Arguments::of(|table| _ = table.put("x-max-priority", Value::I32(2))));
+        for (priority, body) in [(0, "low"), (2, "high")] {
+            let properties = wire::amqp::content::Properties { priority: Some(priority), ..persistent() };
+            (0..3).for_each(|_| client.publish_with(to("q"), properties, body.as_bytes()));
+        }
+        client.lose();
+        bench.broker.close(bench.now).expect("closes");
+        drop(bench);
+        let mut bench = on_disk(&disk);
+        let mut client = bench.client();
+        client.send(1, Qos { prefetch_count: 1, ..Qos::default() });
+        client.take();
+        disk.fail(Failure::error(Operation::Read, EIO).at(of).times(times));
+        let mut said = client.consume("q", "c", false);
+        for _ in 0..60 {
+            bench.pass(100);
+            client.now = bench.now;
+            client.send(1, Ack { delivery_tag: 0, multiple: true });
+            said.extend(client.take());
+        }
+        assert_eq!(bodies(&said), ["high", "high", "high", "low", "low", "low"], "{times} times of {of:?}");
+    }
+}
+
+#[test]
+fn retention_takes_nothing_that_is_in_a_queue_though_its_first_entry_says_that_it_is_elsewhere() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let open = || {
+        let store = storage::Options {
+            disk: Disk::new(disk.clone()),
+            recent_size: 1,
+            segment_size: 64 * 1024,
+            retention: storage::RetentionPolicy { size: Some(1), ..storage::RetentionPolicy::default() },
+            ..store_options(Path::new("/data"))
+        };
+        Bench::over(store, tempfile::tempdir().expect("directory"), START)
+    };
+    let bench = open();
+    let mut client = bench.client();
+    client.simple_queue("q");
+    (0..300).for_each(|_| client.publish_with(to("q"), persistent(), &[b'x'; 1000]));
+    client.lose();
+    bench.broker.close(bench.now).expect("closes");
+    drop(bench);
+    // 128 KiB further on.
+    overwrite(&disk, 0, |bytes| bytes[5] ^= 2);
+    let bench = open();
+    for _ in 0..10 {
+        bench.broker.store().checkpoint().expect("written");
+        assert_eq!(bench.broker.retention.apply(bench.now).expect("applied").removed, 0);
+    }
+    assert!(bench.client().get("q", true).starts_with("got 1, 299 more: x"));
 }

@@ -18,21 +18,25 @@ impl EntrySource for CommitLog {
     fn entries_of(
         &self,
         queue: &QueueIndex,
+        part: Range<u64>,
         records: Range<LogOffset>,
     ) -> Result<Option<BTreeMap<u64, Entry>>, StorageError> {
-        let (mut at, end) = (records.start.max(self.first()), records.end.min(self.watermarks.committed()));
-        if end.0.saturating_sub(at.0) > LISTED_SIZE_MAX {
+        let written = self.watermarks.written();
+        let (mut at, end) = (records.start.max(self.first()), records.end.min(written));
+        let limit = at.after(LISTED_SIZE_MAX);
+        if records.end <= written && end > limit {
             return Ok(None);
         }
         let mut entries = BTreeMap::new();
-        while at < end {
+        // Without an end there may be enough before the log's.
+        while at < end.min(limit) {
             let Some(head) = self.read_or_tell(at, record::LOG_OFFSET_WITHIN)? else { return Ok(None) };
             match record::kind_at(&head) {
                 Ok(Kind::Filler(size)) => at = at.after(size.max(1) as u64),
                 Ok(Kind::Record(size)) if at.after(size as u64) <= end => {
                     // What the disk cannot read, or is damaged, is in no queue.
                     if let Some(bytes) = self.read_or_tell(at, size)? {
-                        self.list(queue, (at, &bytes), &mut entries);
+                        self.list(queue, &part, (at, &bytes), &mut entries);
                     }
                     at = at.after(size as u64);
                 }
@@ -44,15 +48,22 @@ impl EntrySource for CommitLog {
 }
 
 impl CommitLog {
-    /// Adds the entries that a record has in a queue. What it says of its places is in its body where it is routed.
-    fn list(&self, queue: &QueueIndex, (at, bytes): (LogOffset, &[u8]), entries: &mut BTreeMap<u64, Entry>) {
+    /// Adds the entries that a record has in a part of a queue. What it says of its places is in its body where it is routed.
+    fn list(
+        &self,
+        queue: &QueueIndex,
+        part: &Range<u64>,
+        (at, bytes): (LogOffset, &[u8]),
+        entries: &mut BTreeMap<u64, Entry>,
+    ) {
         let Ok(record) = Record::decode(bytes) else { return };
         let indexed = self.index_rules.apply_to(&record);
         if record.log_offset != at || indexed.is_routed && !record.body_is_intact() {
             return;
         }
         for listing in indexed.listings(&record) {
-            if listing.topic.as_str() == queue.topic().as_str() && listing.queue == queue.queue() {
+            let is_of_queue = listing.queue == queue.queue() && listing.topic.as_str() == queue.topic().as_str();
+            if is_of_queue && part.contains(&listing.offset.0) {
                 let tag_code = listing.code.at(record.store_timestamp);
                 entries.insert(listing.offset.0, Entry { log_offset: at, size: record.size as u32, tag_code });
             }

@@ -33,9 +33,9 @@ impl QueueIndex {
             return Err(StorageError::WouldBlock);
         }
         if self.make_again(from)? {
-            return self.read_as_stored(from, count, mode, entries);
+            self.read_as_stored(from, count, mode, entries)?;
         }
-        Err(self.lost(from, &problem))
+        if entries.len() == before { Err(self.lost(from, &problem)) } else { Ok(()) }
     }
 
     /// The same, without what is neither in memory nor whole in the file. An entry of a message queue that says nothing is not whole: nobody

@@ -1,7 +1,7 @@
 //! Entries that their file does not give back, or gives back wrong: made again from the log, and kept in memory until the next start.
 //!
-//! **Always holds**: an entry made again is that of a record which says that it belongs there, or stands where a record is damaged, between two
-//! such. If neither is sure it is lost, and an operator has all entries made again.
+//! **Always holds**: an entry made again is that of a record which says that it belongs there, or stands, before such a one, where a record is
+//! damaged or removed. If neither is sure it is lost, and an operator has all entries made again.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,15 +15,22 @@ use crate::disk::BLOCK_SIZE;
 use crate::error::StorageError;
 use crate::store::ReadMode;
 
-/// Entries of one queue that are kept at most.
+/// Entries of one queue that are kept at most: beyond, all are forgotten, and made again where they are still needed.
 const REMADE_MAX: usize = 65_536;
+
+/// Entries that are kept of one reading of the log at most.
+const REMADE_AT_ONCE_MAX: u64 = 16_384;
+
+/// How often an entry is asked for in vain before the log is read for it again.
+const VAIN_ASKS_MAX: u32 = 30;
 
 /// The log, as far as entries are made again from it.
 pub(crate) trait EntrySource: Debug + Send + Sync {
-    /// Entries that the records between two log offsets have in a queue; `None` if they cannot be told, or are too many to read.
+    /// Entries that the records between two log offsets have in a part of a queue; `None` if they cannot be told, or are too many to read.
     fn entries_of(
         &self,
         queue: &QueueIndex,
+        part: Range<u64>,
         records: Range<LogOffset>,
     ) -> Result<Option<BTreeMap<u64, Entry>>, StorageError>;
 }
@@ -31,8 +38,10 @@ pub(crate) trait EntrySource: Debug + Send + Sync {
 /// What was made again.
 #[derive(Debug, Default)]
 pub(super) struct RemadeEntries {
-    /// By their offsets; `None` where that was in vain.
-    entries: BTreeMap<u64, Option<Entry>>,
+    /// By their offsets.
+    entries: BTreeMap<u64, Entry>,
+    /// Where it was in vain, and how often it is not tried again.
+    vain: BTreeMap<u64, u32>,
     /// How often all were forgotten.
     forgotten_count: u64,
 }
@@ -43,18 +52,43 @@ impl RemadeEntries {
         if self.entries.is_empty() {
             return Vec::new();
         }
-        self.entries.range(part).filter_map(|(offset, entry)| entry.map(|entry| (*offset, entry))).collect()
+        self.entries.range(part).map(|(offset, entry)| (*offset, *entry)).collect()
     }
 
     /// The queue has other entries now.
     pub(super) fn forget_all(&mut self) {
         self.entries.clear();
+        self.vain.clear();
         self.forgotten_count += 1;
     }
 
+    /// Whether an entry is there, or is not to be tried for now.
+    fn known(&mut self, offset: u64) -> Option<bool> {
+        if self.entries.contains_key(&offset) {
+            return Some(true);
+        }
+        let asks = self.vain.get_mut(&offset)?;
+        *asks = asks.saturating_sub(1);
+        if *asks == 0 {
+            self.vain.remove(&offset);
+        }
+        Some(false)
+    }
+
+    fn note(&mut self, offset: u64, made: Option<Vec<(u64, Entry)>>) {
+        if self.entries.len() + self.vain.len() >= REMADE_MAX {
+            self.entries.clear();
+            self.vain.clear();
+        }
+        match made {
+            Some(made) => self.entries.extend(made),
+            None => _ = self.vain.insert(offset, VAIN_ASKS_MAX),
+        }
+    }
+
     pub(super) fn forget_before(&mut self, first: u64) {
-        if !self.entries.is_empty() {
-            self.entries = self.entries.split_off(&first);
+        if !self.entries.is_empty() || !self.vain.is_empty() {
+            (self.entries, self.vain) = (self.entries.split_off(&first), self.vain.split_off(&first));
         }
     }
 }
@@ -65,24 +99,19 @@ impl QueueIndex {
         // One after the other: each may read much of the log.
         let _turn = self.files.turn_to_make_again();
         let (known, forgotten_count) = {
-            let remade = &self.state.lock().remade;
-            (remade.entries.get(&offset.0).copied(), remade.forgotten_count)
+            let remade = &mut self.state.lock().remade;
+            (remade.known(offset.0), remade.forgotten_count)
         };
-        if let Some(known) = known {
-            return Ok(known.is_some());
+        if let Some(is_there) = known {
+            return Ok(is_there);
         }
-        let block = self.block_of(offset.0);
-        let made = self.listed_in_log(&block)?;
+        let made = self.listed_in_log(self.block_of(offset.0))?;
         let is_made = made.is_some();
         let mut state = self.state.lock();
-        let remade = &mut state.remade;
-        if remade.forgotten_count != forgotten_count || remade.entries.len() >= REMADE_MAX {
+        if state.remade.forgotten_count != forgotten_count {
             return Ok(false);
         }
-        match made {
-            Some(made) => remade.entries.extend(block.zip(made.into_iter().map(Some))),
-            None => _ = remade.entries.insert(offset.0, None),
-        }
+        state.remade.note(offset.0, made);
         drop(state);
         if is_made {
             tracing::warn!(
@@ -103,38 +132,50 @@ impl QueueIndex {
         (file + begin).max(self.first().0)..(file + end).min(flushed.max(offset + 1))
     }
 
-    /// What the log says of a part of the queue. The entries around it have to be as the log has them, or it was not understood.
-    fn listed_in_log(&self, part: &Range<u64>) -> Result<Option<Vec<Entry>>, StorageError> {
+    /// What the log says of a part of the queue, and of what is behind it up to an entry that is sure.
+    fn listed_in_log(&self, block: Range<u64>) -> Result<Option<Vec<(u64, Entry)>>, StorageError> {
         let Some(log) = self.files.entry_source() else { return Ok(None) };
-        let (before, behind) = (self.sure_before(part.start), self.sure_from(part.end));
+        let before = self.sure_before(block.start, &*log);
+        let behind = self.sure_from(block.end, &*log);
         let begin = before.map_or(LogOffset(0), |(_, entry)| entry.log_offset);
         let end = behind.map_or(LogOffset(u64::MAX), |(_, entry)| entry.log_offset.after(u64::from(entry.size)));
-        let Some(found) = log.entries_of(self, begin..end)? else { return Ok(None) };
-        if [before, behind].into_iter().flatten().any(|(offset, entry)| found.get(&offset) != Some(&entry)) {
-            return Ok(None);
-        }
-        let entry_at = |offset: u64| {
-            let behind = || found.range(offset..).next().filter(|_| found.range(..offset).next().is_some());
-            found.get(&offset).copied().or_else(|| behind().map(|(_, behind)| Entry::lost(behind.log_offset)))
-        };
-        Ok(part.clone().map(entry_at).collect())
+        let until = behind.map_or(block.end, |(offset, _)| offset).min(block.start + REMADE_AT_ONCE_MAX).max(block.end);
+        let part = block.start..until + 1;
+        let Some(mut found) = log.entries_of(self, part, begin..end)? else { return Ok(None) };
+        // Entries are made in the order of the log: one of before is of a removed topic of that name.
+        let mut last = LogOffset(0);
+        found.retain(|_, entry| {
+            let comes_later = entry.log_offset >= last;
+            last = last.max(entry.log_offset);
+            comes_later
+        });
+        // What is not in the log before others that are was damaged, or removed with the beginning of the log.
+        let behind = |offset| found.range(offset..).next().map(|(_, behind)| Entry::lost(behind.log_offset));
+        let entry_at = |offset| found.get(&offset).copied().or_else(|| behind(offset)).map(|entry| (offset, entry));
+        let is_all = block.clone().all(|offset| entry_at(offset).is_some());
+        Ok(is_all.then(|| (block.start..until).map_while(entry_at).collect()))
     }
 
-    /// An entry with a record below an offset that can be read, near it.
-    fn sure_before(&self, offset: u64) -> Option<(u64, Entry)> {
+    /// An entry below an offset, near it, that its record bears out.
+    fn sure_before(&self, offset: u64, log: &dyn EntrySource) -> Option<(u64, Entry)> {
         let steps = (0..u64::BITS).map_while(|power| offset.checked_sub(1 << power));
-        steps.take_while(|at| *at >= self.first().0).find_map(|at| self.sure_at(at))
+        steps.take_while(|at| *at >= self.first().0).find_map(|at| self.sure_at(at, log))
     }
 
     /// The same from an offset on.
-    fn sure_from(&self, offset: u64) -> Option<(u64, Entry)> {
+    fn sure_from(&self, offset: u64, log: &dyn EntrySource) -> Option<(u64, Entry)> {
         let steps = (0..u64::BITS).map(|power| offset.saturating_add((1 << power) - 1));
-        steps.take_while(|at| *at < self.end().0).find_map(|at| self.sure_at(at))
+        steps.take_while(|at| *at < self.end().0).find_map(|at| self.sure_at(at, log))
     }
 
-    fn sure_at(&self, offset: u64) -> Option<(u64, Entry)> {
+    fn sure_at(&self, offset: u64, log: &dyn EntrySource) -> Option<(u64, Entry)> {
         let mut entries = Vec::with_capacity(1);
         self.read_as_stored(QueueOffset(offset), 1, ReadMode::MayWait, &mut entries).ok()?;
-        entries.pop().filter(|entry| entry.size > 0 && entry.has_record()).map(|entry| (offset, entry))
+        let entry = entries.pop().filter(|entry| entry.size > 0 && entry.has_record())?;
+        let record = entry.log_offset..entry.log_offset.after(u64::from(entry.size));
+        let found = log.entries_of(self, offset..offset + 1, record).ok()??;
+        // Its tag code may be of other settings.
+        found.get(&offset).filter(|found| (found.log_offset, found.size) == (entry.log_offset, entry.size))?;
+        Some((offset, entry))
     }
 }
