@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::limits::PUBLISH_BATCH_SIZE_MAX;
 use base::offset::AckPolicy;
 use base::{LogOffset, Monotonic, Refusal};
-use broker::{MessageQueue, PublishBatch, Right, Settling, Shown};
+use broker::{MessageQueue, PublishBatch, Right, RoutedMessage, Settling, Shown};
 use wire::amqp::argument::ShortString;
 use wire::amqp::method::MethodId;
 use wire::amqp::method::basic::Return;
@@ -107,10 +107,7 @@ impl Publishing {
             self.note(confirm, true);
             return Ok(());
         };
-        let (model, expected_size, now) = (&link.broker.model, self.expected_size, link.now);
-        let batch = self.batch.get_or_insert_with(|| model.begin_batch(expected_size, now));
-        let added = may_write(link).and_then(|()| model.add(batch, queues, &prepared.routed(message, link.address)));
-        match added {
+        match self.add(queues, &prepared.routed(message, link.address), link) {
             Ok(is_taken) => self.note(confirm, is_taken),
             Err(refusal) if confirm.is_none() => return Err(refusal.into()),
             Err(_) => {
@@ -119,6 +116,20 @@ impl Publishing {
             }
         }
         Ok(())
+    }
+
+    /// Adds a message to the pass; whether its queues take it.
+    fn add(&mut self, queues: &[Arc<MessageQueue>], routed: &RoutedMessage<'_>, link: &Link) -> Result<bool, Refusal> {
+        let model = &link.broker.model;
+        let batch = match &mut self.batch {
+            Some(batch) => batch,
+            none => {
+                // Whoever forbids it meanwhile does so from the next pass on.
+                may_write(link)?;
+                none.insert(model.begin_batch(self.expected_size, link.now))
+            }
+        };
+        model.add(batch, queues, routed)
     }
 
     /// Whether a message of a transaction may be published.
