@@ -8,8 +8,10 @@ import { list } from "../table.js";
 
 const groups = (names) => (names ?? []).map((name, at) => [at > 0 && ", ", h("a", { href: `#/groups/${encodeURIComponent(name)}` }, name)]);
 
+const whole = (text) => h("span", { class: "whole" }, text);
+
 const kind = ({ protocol, product, language, version }) =>
-  [protocol === "amqp" ? "AMQP" : "RocketMQ", [product ?? language?.toLowerCase(), version].filter(Boolean).join(" ")].filter(Boolean).join(", ");
+  whole([protocol === "amqp" ? "AMQP" : "RocketMQ", [product ?? language?.toLowerCase(), version].filter(Boolean).join(" ")].filter(Boolean).join(", "));
 
 function close({ number, client }, then) {
   return confirm(`Close ${client}?`, "What it has not acknowledged goes to others. Its client may come back.", "Close it", async () => {
@@ -26,7 +28,7 @@ export default function connections() {
       { key: "client", title: "Client", cell: ({ client }) => client },
       { key: "address", title: "From", cell: ({ address }) => address },
       { key: "protocol", title: "Protocol", cell: kind },
-      { key: "user", title: "User", cell: ({ user, vhost }) => user === undefined ? "–" : `${user} in ${vhost}` },
+      { key: "user", title: "User", cell: ({ user, vhost }) => user === undefined ? "–" : whole(`${user} in ${vhost}`) },
       { key: "consumes", title: "Consumes as", fixed: true, cell: ({ consumes }) => groups(consumes) },
       { key: "produces", title: "Produces as", fixed: true, cell: ({ produces }) => (produces ?? []).join(", ") },
       { key: "seen_ms", title: "Heartbeat", number: true, cell: ({ seen_ms }) => ago(seen_ms) },
