@@ -242,7 +242,7 @@ impl QueueIndex {
     /// change the next offset to be assigned.
     pub(crate) fn restore(&self, offset: QueueOffset, entry: Entry) -> Result<(), StorageError> {
         if offset < self.end() && offset >= self.first() {
-            if self.entry(offset)? == Some(entry) {
+            if self.stored_entry(offset)? == Some(entry) {
                 return Ok(());
             }
             // The topic was removed and created again: this record is of the new queue.

@@ -12,7 +12,7 @@ use storage::{ReadMode, Records, StorageError, Store};
 use super::leased::{Leased, read, read_one};
 use super::wanted::Wanted;
 use super::{DoomReason, Doomed};
-use crate::cursor::lane::Take;
+use crate::cursor::lane::{Lane, Take};
 use crate::cursor::lease::{GiveBack, Verdict};
 use crate::cursor::window::Window;
 use crate::filter::Filter;
@@ -218,11 +218,14 @@ impl HandOut {
 
     /// Goes on with the next lane, unless the disk is gone: then nothing of the same message queue comes before what is urgent there.
     fn pass_by(&mut self, error: &StorageError, now: Monotonic) {
-        let Some((lane, _)) = self.wanted.lanes.get(self.next) else { return };
-        lane.pause(now);
-        let is_of_message_queue = lane.queue().is_some_and(|queue| queue.topic().message_queue().is_some());
         let is_gone = !matches!(error, StorageError::Damaged { .. });
-        self.next = if is_gone && is_of_message_queue { self.wanted.lanes.len() } else { self.next + 1 };
+        let is_of_message_queue =
+            |lane: &Lane| lane.queue().is_some_and(|queue| queue.topic().message_queue().is_some());
+        let rest = self.wanted.lanes.get(self.next..).unwrap_or_default();
+        let held_up =
+            if rest.first().is_some_and(|(lane, _)| is_gone && is_of_message_queue(lane)) { rest.len() } else { 1 };
+        rest.iter().take(held_up).for_each(|(lane, _)| lane.pause(now));
+        self.next += held_up;
     }
 
     /// Whether entries of a message queue are at fault.

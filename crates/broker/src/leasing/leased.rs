@@ -27,22 +27,10 @@ pub(super) fn read_one(store: &Store, queue: &Queue, leased: Leased) -> Result<O
     if records.count() > 0 {
         return Ok(Some(records));
     }
-    if queue.topic().message_queue().is_none() || !store.is_entry_wrong(&queue.index, (offset, entry))? {
+    if queue.topic().message_queue().is_none() {
         return Ok(None);
     }
-    let made_again = store.make_entry_again(&queue.index, offset)?.filter(|made| *made != entry);
-    let Some(entry) = made_again else { return Err(wrong_entry(queue, offset)) };
+    let Some(entry) = store.corrected_entry(&queue.index, (offset, entry))? else { return Ok(None) };
     let records = read(store, queue, &[Leased { entry, ..leased }], ReadMode::MayWait)?;
     Ok(Some(records).filter(|records| records.count() > 0))
-}
-
-/// An entry of a message queue that was overwritten.
-fn wrong_entry(queue: &Queue, offset: QueueOffset) -> StorageError {
-    StorageError::Damaged {
-        path: queue.index.directory(),
-        problem: format!(
-            "its entry {offset} is overwritten, and the message may be whole: stop the broker and remove the folder sluice/queues of \
-             its data directory, whose entries the next start makes again from the log"
-        ),
-    }
 }

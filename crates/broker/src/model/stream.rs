@@ -167,9 +167,8 @@ impl Model {
         }
         let mut is_corrected = false;
         for (offset, entry) in chosen {
-            if self.store.is_entry_wrong(index, (*offset, *entry))?
-                && let Some(made) = self.store.make_entry_again(index, *offset)?.filter(|made| made != entry)
-            {
+            let is_served = self.store.read(index, &[(*offset, *entry)], mode)?.count() > 0;
+            if !is_served && let Some(made) = self.store.corrected_entry(index, (*offset, *entry))? {
                 (*entry, is_corrected) = (made, true);
             }
         }

@@ -86,6 +86,20 @@ fn entries_that_were_overwritten_are_made_again() {
     }
 }
 
+#[test]
+fn a_start_that_makes_the_entries_of_topics_again_takes_those_of_message_queues_as_they_are() {
+    let bench = damaged(with_messages(&["0", "1", "2"]), |directory| {
+        let file = only_file(&directory.join("sluice/queues"));
+        let mut bytes = fs::read(&file).expect("entries");
+        bytes[ENTRY_SIZE..2 * ENTRY_SIZE].fill(0);
+        fs::write(&file, bytes).expect("written");
+        let _ = fs::remove_dir_all(directory.join("consumequeue"));
+    });
+    let mut client = bench.client();
+    let got = [(); 3].map(|()| client.get("q", true));
+    assert_eq!(got, ["got 1, 2 more: 0", "got 2, 1 more: 1", "got 3, 0 more: 2"]);
+}
+
 /// A bench on a directory that a broker has left in good order, and that was damaged then.
 fn damaged(bench: Bench, damage: impl FnOnce(&Path)) -> Bench {
     bench.broker.close(bench.now).expect("closes");

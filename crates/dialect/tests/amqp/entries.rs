@@ -166,19 +166,53 @@ fn one_consumer_gets_all_in_order_whatever_fails_for_a_while() {
 #[test]
 fn a_consumer_of_a_disk_that_is_gone_tries_once_in_a_while() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let mut bench = cold(&disk, 300, |client| client.simple_queue("q"));
+    let mut bench = cold(&disk, 300, |client| {
+        client.queue("q", true, &Arguments::of(|table| _ = table.put("x-max-priority", Value::I32(2))));
+        let urgent = wire::amqp::content::Properties { priority: Some(2), ..persistent() };
+        client.publish_with(to("q"), urgent, b"urgent");
+    });
     disk.fail(Failure::error(Operation::Read, EIO));
-    let mut client = bench.client();
+    let (mut client, mut other) = (bench.client(), bench.client());
     client.consume("q", "c", true);
+    other.consume("q", "d", true);
     bench.broker.keep(bench.now).expect("kept");
     let end = bench.broker.store().log_end();
     for _ in 0..100 {
         bench.pass(1000);
-        client.now = bench.now;
-        client.take();
+        for client in [&mut client, &mut other] {
+            client.now = bench.now;
+            assert_eq!(client.take(), [""; 0]);
+        }
         bench.broker.keep(bench.now).expect("kept");
     }
     assert_eq!(bench.broker.store().log_end(), end);
+    disk.heal();
+    bench.pass(1000);
+    (client.now, other.now) = (bench.now, bench.now);
+    let said = [client.take(), other.take()].concat();
+    assert_eq!((bodies(&said).len(), bodies(&said)[0]), (301, "urgent"));
+}
+
+#[test]
+fn a_message_far_from_others_of_its_queue_is_not_lost_with_its_entry() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = cold(&disk, 1, |client| {
+        client.simple_queue("other");
+        client.simple_queue("q");
+    });
+    let mut client = bench.client();
+    (0..12_000).for_each(|_| client.publish_with(to("other"), persistent(), b"x"));
+    for body in [b"1", b"2"] {
+        client.publish_with(to("q"), persistent(), body);
+        (0..12_000).for_each(|_| client.publish_with(to("other"), persistent(), b"x"));
+    }
+    client.lose();
+    bench.broker.close(bench.now).expect("closes");
+    drop(bench);
+    overwrite(&disk, 20, |bytes| bytes[7] ^= 1);
+    let mut client = on_disk(&disk).client();
+    let got = [(); 3].map(|()| client.get("q", true));
+    assert_eq!(got, ["got 1, 2 more: 0", "got 2, 1 more: 1", "got 3, 0 more: 2"]);
 }
 
 #[test]

@@ -11,8 +11,8 @@ use super::CommitLog;
 use crate::error::StorageError;
 use crate::queue_index::{EntrySource, QueueIndex};
 
-/// Bytes of the log that are read at most: half a minute of a slow disk.
-const LISTED_SIZE_MAX: u64 = 4 << 30;
+/// Bytes of the log that are read at most: some seconds.
+const LISTED_SIZE_MAX: u64 = 1 << 30;
 
 impl EntrySource for CommitLog {
     fn entries_of(
@@ -24,11 +24,11 @@ impl EntrySource for CommitLog {
         let written = self.watermarks.written();
         let (mut at, end) = (records.start.max(self.first()), records.end.min(written));
         let limit = at.after(LISTED_SIZE_MAX);
-        if records.end <= written && end > limit {
+        // Without an end there may be enough before the log's, but only behind something that is sure.
+        if end > limit && (records.end <= written || records.start < self.first()) {
             return Ok(None);
         }
         let mut entries = BTreeMap::new();
-        // Without an end there may be enough before the log's.
         while at < end.min(limit) {
             let Some(head) = self.read_or_tell(at, record::LOG_OFFSET_WITHIN)? else { return Ok(None) };
             match record::kind_at(&head) {

@@ -21,12 +21,10 @@ impl QueueIndex {
         mode: ReadMode,
         entries: &mut Vec<Entry>,
     ) -> Result<(), StorageError> {
-        let before = entries.len();
+        let (before, is_there) = (entries.len(), (self.first()..self.end()).contains(&from));
         let problem = match self.read_as_stored(from, count, mode, entries) {
             Err(error) if error.is_unreadable() => error.to_string(),
-            Ok(()) if entries.len() == before && count > 0 && (self.first()..self.end()).contains(&from) => {
-                "it is overwritten".to_owned()
-            }
+            Ok(()) if entries.len() == before && count > 0 && is_there => "it is overwritten".to_owned(),
             outcome => return outcome,
         };
         if mode == ReadMode::IfCached {
@@ -93,6 +91,15 @@ impl QueueIndex {
         Ok(())
     }
 
+    /// The entry at `offset` as its file has it; `None` where that is none.
+    pub(crate) fn stored_entry(&self, offset: QueueOffset) -> Result<Option<Entry>, StorageError> {
+        let mut entries = Vec::with_capacity(1);
+        match self.read_as_stored(offset, 1, ReadMode::MayWait, &mut entries) {
+            Err(error) if error.is_unreadable() => Err(self.lost(offset, &error.to_string())),
+            outcome => outcome.map(|()| entries.pop().filter(|entry| entry.size > 0)),
+        }
+    }
+
     /// An error, unlike for damaged records: the messages are intact, and an operator can have the entries made again.
     fn lost(&self, offset: QueueOffset, problem: &str) -> StorageError {
         StorageError::Damaged {
@@ -111,6 +118,11 @@ impl QueueIndex {
             self.read(offset, 1, ReadMode::MayWait, &mut entries)?;
         }
         Ok(entries.pop().filter(|entry| entry.size > 0))
+    }
+
+    /// The same of one that says something, which is wrong.
+    pub(crate) fn wrong(&self, offset: QueueOffset) -> StorageError {
+        self.lost(offset, "it is overwritten, and the message may be whole")
     }
 
     /// Binary search: the first offset whose entry satisfies `is_late`, or `end`. No entry after it may fail `is_late`.

@@ -40,7 +40,7 @@ pub(crate) trait EntrySource: Debug + Send + Sync {
 pub(super) struct RemadeEntries {
     /// By their offsets.
     entries: BTreeMap<u64, Entry>,
-    /// Where it was in vain, and how often it is not tried again.
+    /// Where blocks begin of which it was in vain, and how often it is not tried again.
     vain: BTreeMap<u64, u32>,
     /// How often all were forgotten.
     forgotten_count: u64,
@@ -62,28 +62,31 @@ impl RemadeEntries {
         self.forgotten_count += 1;
     }
 
-    /// Whether an entry is there, or is not to be tried for now.
-    fn known(&mut self, offset: u64) -> Option<bool> {
+    /// Whether an entry is there, or its block is not to be tried for now.
+    fn known(&mut self, offset: u64, block: &Range<u64>) -> Option<bool> {
         if self.entries.contains_key(&offset) {
             return Some(true);
         }
-        let asks = self.vain.get_mut(&offset)?;
+        let asks = self.vain.get_mut(&block.start)?;
         *asks = asks.saturating_sub(1);
         if *asks == 0 {
-            self.vain.remove(&offset);
+            self.vain.remove(&block.start);
         }
         Some(false)
     }
 
-    fn note(&mut self, offset: u64, made: Option<Vec<(u64, Entry)>>) {
+    /// Notes what was made again; whether the entry at `offset` was.
+    fn note(&mut self, offset: u64, block: &Range<u64>, made: Vec<(u64, Entry)>) -> bool {
         if self.entries.len() + self.vain.len() >= REMADE_MAX {
             self.entries.clear();
             self.vain.clear();
         }
-        match made {
-            Some(made) => self.entries.extend(made),
-            None => _ = self.vain.insert(offset, VAIN_ASKS_MAX),
+        self.entries.extend(made);
+        let is_made = self.entries.contains_key(&offset);
+        if !is_made {
+            self.vain.insert(block.start, VAIN_ASKS_MAX);
         }
+        is_made
     }
 
     pub(super) fn forget_before(&mut self, first: u64) {
@@ -96,23 +99,24 @@ impl RemadeEntries {
 impl QueueIndex {
     /// Makes the entry at `offset` again, with those around it; whether there is one now. Waits for the disk.
     pub(crate) fn make_again(&self, offset: QueueOffset) -> Result<bool, StorageError> {
-        // One after the other: each may read much of the log.
-        let _turn = self.files.turn_to_make_again();
-        let (known, forgotten_count) = {
-            let remade = &mut self.state.lock().remade;
-            (remade.known(offset.0), remade.forgotten_count)
-        };
-        if let Some(is_there) = known {
+        let block = self.block_of(offset.0);
+        if let Some(is_there) = self.state.lock().remade.known(offset.0, &block) {
             return Ok(is_there);
         }
-        let made = self.listed_in_log(self.block_of(offset.0))?;
-        let is_made = made.is_some();
-        let mut state = self.state.lock();
-        if state.remade.forgotten_count != forgotten_count {
-            return Ok(false);
-        }
-        state.remade.note(offset.0, made);
-        drop(state);
+        // One after the other: each may read much of the log. Another may have made it meanwhile.
+        let _turn = self.files.turn_to_make_again();
+        let forgotten_count = {
+            let remade = &mut self.state.lock().remade;
+            if let Some(is_there) = remade.known(offset.0, &block) {
+                return Ok(is_there);
+            }
+            remade.forgotten_count
+        };
+        let made = self.listed_in_log(&block)?;
+        let is_made = {
+            let remade = &mut self.state.lock().remade;
+            remade.forgotten_count == forgotten_count && remade.note(offset.0, &block, made)
+        };
         if is_made {
             tracing::warn!(
                 topic = %self.topic(), queue = %self.queue(), %offset, folder = %self.directory().display(),
@@ -132,16 +136,16 @@ impl QueueIndex {
         (file + begin).max(self.first().0)..(file + end).min(flushed.max(offset + 1))
     }
 
-    /// What the log says of a part of the queue, and of what is behind it up to an entry that is sure.
-    fn listed_in_log(&self, block: Range<u64>) -> Result<Option<Vec<(u64, Entry)>>, StorageError> {
-        let Some(log) = self.files.entry_source() else { return Ok(None) };
+    /// What the log says of a block of the queue, and of what is behind it up to an entry that is sure; not of all where it is damaged.
+    fn listed_in_log(&self, block: &Range<u64>) -> Result<Vec<(u64, Entry)>, StorageError> {
+        let Some(log) = self.files.entry_source() else { return Ok(Vec::new()) };
         let before = self.sure_before(block.start, &*log);
         let behind = self.sure_from(block.end, &*log);
         let begin = before.map_or(LogOffset(0), |(_, entry)| entry.log_offset);
         let end = behind.map_or(LogOffset(u64::MAX), |(_, entry)| entry.log_offset.after(u64::from(entry.size)));
         let until = behind.map_or(block.end, |(offset, _)| offset).min(block.start + REMADE_AT_ONCE_MAX).max(block.end);
         let part = block.start..until + 1;
-        let Some(mut found) = log.entries_of(self, part, begin..end)? else { return Ok(None) };
+        let Some(mut found) = log.entries_of(self, part, begin..end)? else { return Ok(Vec::new()) };
         // Entries are made in the order of the log: one of before is of a removed topic of that name.
         let mut last = LogOffset(0);
         found.retain(|_, entry| {
@@ -152,8 +156,7 @@ impl QueueIndex {
         // What is not in the log before others that are was damaged, or removed with the beginning of the log.
         let behind = |offset| found.range(offset..).next().map(|(_, behind)| Entry::lost(behind.log_offset));
         let entry_at = |offset| found.get(&offset).copied().or_else(|| behind(offset)).map(|entry| (offset, entry));
-        let is_all = block.clone().all(|offset| entry_at(offset).is_some());
-        Ok(is_all.then(|| (block.start..until).map_while(entry_at).collect()))
+        Ok((block.start..until).filter_map(entry_at).collect())
     }
 
     /// An entry below an offset, near it, that its record bears out.

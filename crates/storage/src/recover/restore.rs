@@ -182,7 +182,7 @@ impl Replay<'_> {
 
 /// Whether a queue has this entry at `offset`, or goes on there.
 fn continues(queue: &QueueIndex, offset: QueueOffset, entry: Entry) -> Result<bool, StorageError> {
-    Ok(offset == queue.end() || offset < queue.end() && queue.entry(offset)? == Some(entry))
+    Ok(offset == queue.end() || offset < queue.end() && queue.stored_entry(offset)? == Some(entry))
 }
 
 /// Where the newest record is that a queue lists.

@@ -76,6 +76,22 @@ impl Store {
         if queue.make_again(offset)? { queue.entry(offset) } else { Ok(None) }
     }
 
+    /// The entry to go by instead of one for which no record is served, made again from the log; `None` where it is right, and its record damaged
+    /// or gone. An error where it is wrong, and making it again is in vain. Reads from the disk.
+    pub fn corrected_entry(
+        &self,
+        queue: &QueueIndex,
+        (offset, entry): (QueueOffset, Entry),
+    ) -> Result<Option<Entry>, StorageError> {
+        if !entry.has_record() {
+            return Ok(None);
+        }
+        if let Some(made) = self.make_entry_again(queue, offset)? {
+            return Ok(Some(made).filter(|made| *made != entry && made.has_record()));
+        }
+        if self.is_entry_wrong(queue, (offset, entry))? { Err(queue.wrong(offset)) } else { Ok(None) }
+    }
+
     /// Has the log say that entries of a queue are wrong, once for each folder.
     pub fn tell_wrong_entries(&self, error: &StorageError) {
         if let StorageError::Damaged { path, problem } = error {
