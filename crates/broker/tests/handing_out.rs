@@ -220,6 +220,17 @@ fn messages_of_one_queue_are_given_although_entries_of_another_cannot_be_read() 
     assert!(outcome.is_ok(), "{outcome:?}, and {} message of the other queue is leased to nobody", asked.count());
 }
 
+/// A queue of which all entries but the last are on the disk alone.
+fn filled(disk: &FaultyDisk) -> Bench {
+    let bench = open_cold(disk);
+    make_topic(&bench, 1);
+    for _ in 0..2001 {
+        bench.publish("orders", &message(b"x", b"")).expect("published");
+    }
+    bench.broker.checkpoint(bench.now).expect("written");
+    bench
+}
+
 /// Takes messages so often, four at a time, and settles them; gives their offsets.
 fn taken(bench: &Bench, times: usize) -> Vec<u64> {
     let take = |_| {
@@ -236,12 +247,7 @@ fn taken(bench: &Bench, times: usize) -> Vec<u64> {
 #[test]
 fn messages_come_in_order_although_blocks_of_their_entries_cannot_be_read() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let bench = open_cold(&disk);
-    make_topic(&bench, 1);
-    for _ in 0..2001 {
-        bench.publish("orders", &message(b"x", b"")).expect("published");
-    }
-    bench.broker.checkpoint(bench.now).expect("written");
+    let bench = filled(&disk);
     for blocks in [0..4096, 8192..3 * 8192] {
         disk.fail(Failure::unreadable("consumequeue/orders", blocks, 5));
     }
@@ -251,12 +257,7 @@ fn messages_come_in_order_although_blocks_of_their_entries_cannot_be_read() {
 #[test]
 fn nothing_is_passed_over_or_called_damaged_while_the_disk_is_gone() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let bench = open_cold(&disk);
-    make_topic(&bench, 1);
-    for _ in 0..2001 {
-        bench.publish("orders", &message(b"x", b"")).expect("published");
-    }
-    bench.broker.checkpoint(bench.now).expect("written");
+    let bench = filled(&disk);
     disk.fail(Failure::error(Operation::Read, 5));
     assert_eq!(taken(&bench, 10).first(), None);
     let refused = bench.broker.leasing.hand_out(&mut HandOut::of(wanted(&bench)), usize::MAX, bench.now);
@@ -269,12 +270,7 @@ fn nothing_is_passed_over_or_called_damaged_while_the_disk_is_gone() {
 #[test]
 fn who_waits_is_not_told_all_the_time_of_what_cannot_be_read() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let bench = open_cold(&disk);
-    make_topic(&bench, 1);
-    for _ in 0..2001 {
-        bench.publish("orders", &message(b"x", b"")).expect("published");
-    }
-    bench.broker.checkpoint(bench.now).expect("written");
+    let bench = filled(&disk);
     disk.fail(Failure::error(Operation::Read, 5));
     assert!(lane(&bench, 0).has_ready(false, bench.now.monotonic));
     taken(&bench, 1);

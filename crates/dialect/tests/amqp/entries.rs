@@ -32,6 +32,17 @@ fn cold(disk: &FaultyDisk, count: usize, declare: impl FnOnce(&mut Client)) -> B
     on_disk(disk)
 }
 
+/// The same of a queue of priorities with so many messages `low`, and as many urgent ones, `high`, that came later.
+fn with_urgent(disk: &FaultyDisk, count: usize) -> Bench {
+    cold(disk, 0, |client| {
+        client.queue("q", true, &Arguments::of(|table| _ = table.put("x-max-priority", Value::I32(2))));
+        for (priority, body) in [(0, "low"), (2, "high")] {
+            let properties = wire::amqp::content::Properties { priority: Some(priority), ..persistent() };
+            (0..count).for_each(|_| client.publish_with(to("q"), properties, body.as_bytes()));
+        }
+    })
+}
+
 fn with_arguments(fill: impl FnOnce(&mut TableWriter<'_>)) -> impl FnOnce(&mut Client) {
     |client| _ = client.queue("q", true, &Arguments::of(fill))
 }
@@ -118,17 +129,7 @@ fn messages_with_damaged_entries_are_not_lost_when_their_queue_is_swept() {
 #[test]
 fn what_is_urgent_comes_first_though_its_entries_cannot_be_read() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let bench = on_disk(&disk);
-    let mut client = bench.client();
-    client.queue("q", true, &Arguments::of(|table| _ = table.put("x-max-priority", Value::I32(2))));
-    for (priority, body) in [(0, "low"), (2, "high")] {
-        let properties = wire::amqp::content::Properties { priority: Some(priority), ..persistent() };
-        (0..100).for_each(|_| client.publish_with(to("q"), properties, body.as_bytes()));
-    }
-    client.lose();
-    bench.broker.close(bench.now).expect("closes");
-    drop(bench);
-    let bench = on_disk(&disk);
+    let bench = with_urgent(&disk, 100);
     disk.fail(Failure::unreadable("sluice/queues", 0..1000, EIO));
     let said = bench.client().consume("q", "c", true);
     assert_eq!(bodies(&said), [["high"; 100], ["low"; 100]].concat());
@@ -242,17 +243,7 @@ fn what_is_urgent_comes_first_though_reads_fail_for_a_while() {
         ["sluice/queues", "commitlog", ""].into_iter().flat_map(|of| (1..12).map(move |times| (of, times)))
     {
         let disk = FaultyDisk::over(&MemoryDisk::new());
-        let bench = on_disk(&disk);
-        let mut client = bench.client();
-        client.queue("q", true, &Arguments::of(|table| _ = table.put("x-max-priority", Value::I32(2))));
-        for (priority, body) in [(0, "low"), (2, "high")] {
-            let properties = wire::amqp::content::Properties { priority: Some(priority), ..persistent() };
-            (0..3).for_each(|_| client.publish_with(to("q"), properties, body.as_bytes()));
-        }
-        client.lose();
-        bench.broker.close(bench.now).expect("closes");
-        drop(bench);
-        let mut bench = on_disk(&disk);
+        let mut bench = with_urgent(&disk, 3);
         let mut client = bench.client();
         client.send(1, Qos { prefetch_count: 1, ..Qos::default() });
         client.take();

@@ -111,6 +111,11 @@ impl QueueIndex {
         }
     }
 
+    /// The same of an entry that can be read, and is wrong.
+    pub(crate) fn wrong(&self, offset: QueueOffset) -> StorageError {
+        self.lost(offset, "it is overwritten, and the message may be whole")
+    }
+
     /// The entry at `offset`, read from the disk if necessary.
     pub fn entry(&self, offset: QueueOffset) -> Result<Option<Entry>, StorageError> {
         let mut entries = Vec::with_capacity(1);
@@ -118,11 +123,6 @@ impl QueueIndex {
             self.read(offset, 1, ReadMode::MayWait, &mut entries)?;
         }
         Ok(entries.pop().filter(|entry| entry.size > 0))
-    }
-
-    /// The same of one that says something, which is wrong.
-    pub(crate) fn wrong(&self, offset: QueueOffset) -> StorageError {
-        self.lost(offset, "it is overwritten, and the message may be whole")
     }
 
     /// Binary search: the first offset whose entry satisfies `is_late`, or `end`. No entry after it may fail `is_late`.

@@ -44,11 +44,7 @@ impl Store {
     /// Whether it is the fault of the entry at `offset` of `queue` that no record is served for it, whose own record may be whole: it overlaps the
     /// entries around it, or points behind the log, into a record, or to an undamaged one that it does not describe. Reads from the disk; says
     /// no where a look at what is near does not show it.
-    pub fn is_entry_wrong(
-        &self,
-        queue: &QueueIndex,
-        (offset, entry): (QueueOffset, Entry),
-    ) -> Result<bool, StorageError> {
+    fn is_entry_wrong(&self, queue: &QueueIndex, (offset, entry): (QueueOffset, Entry)) -> Result<bool, StorageError> {
         if !entry.has_record() {
             return Ok(false);
         }
