@@ -141,41 +141,19 @@ impl Model {
         Ok(())
     }
 
-    /// Deals with some of what is over or too much. Gives whether there may be more that can be dealt with now.
+    /// Deals with some of what is over or too much. Gives whether there may be more that can be dealt with now; an error if a lane cannot be
+    /// read, once the others are dealt with.
     fn sweep_heads(&self, queue: &Arc<MessageQueue>, now: Now) -> Result<bool, Refusal> {
-        let is_given_up = queue.rules().dead_letter_exchange.is_some();
         let mut doomed = Vec::new();
-        for lane in queue.queue_lanes() {
-            // Whoever waits there takes what comes at once, also if that is over with the same millisecond.
-            let grace_ms = if lane.lane.is_waited_for() { AWAITED_MS } else { 0 };
-            let expiry =
-                Expiry { now: Timestamp(now.wall.0.saturating_sub(grace_ms)), awaited_since: None, is_given_up };
-            let is_over = |entry: &Entry| expiry.is_over(entry, 0);
-            doomed.extend(take_head(&lane, is_over, is_given_up, DoomReason::Expired, now)?);
-        }
-        let (mut excess, _) = queue.excess().map_err(internal)?;
-        // Those of the lowest priority go first.
-        for lane in queue.queue_lanes().into_iter().rev() {
-            // As long as there may be more of one lane, it is not the next one's turn.
-            if excess.is_none() || doomed.len() >= SWEPT_AT_ONCE_MAX {
-                break;
-            }
-            let mut left = excess;
-            let mut is_wanted = |entry: &Entry| {
-                let is_wanted = !left.is_none();
-                left = left.less(Length { count: 1, size: body_size(entry) });
-                is_wanted
-            };
-            doomed.extend(take_head(&lane, &mut is_wanted, is_given_up, DoomReason::TooMany, now)?);
-            excess = left;
-        }
+        let expired = doom_expired(queue, &mut doomed, now);
+        let too_many = doom_excess(queue, &mut doomed, now);
         // The last, so that they are in the way of nobody if they fail again.
         for lane in queue.queue_lanes() {
             doomed.extend(Doomed::postponed(&lane.lane, SWEEP, SWEPT_AT_ONCE_MAX));
         }
         let has_more = doomed.len() >= SWEPT_AT_ONCE_MAX;
         let is_done = self.give_up(queue, doomed, now);
-        Ok(has_more && is_done)
+        expired.and(too_many).map(|()| has_more && is_done)
     }
 
     /// When the head of some lane is over.
@@ -201,6 +179,44 @@ impl Model {
         }
         Ok(next)
     }
+}
+
+/// Takes what is over at the heads of all lanes.
+fn doom_expired(queue: &MessageQueue, doomed: &mut Vec<Doomed>, now: Now) -> Result<(), Refusal> {
+    let is_given_up = queue.rules().dead_letter_exchange.is_some();
+    let mut outcome = Ok(());
+    for lane in queue.queue_lanes() {
+        // Whoever waits there takes what comes at once, also if that is over with the same millisecond.
+        let grace_ms = if lane.lane.is_waited_for() { AWAITED_MS } else { 0 };
+        let expiry = Expiry { now: Timestamp(now.wall.0.saturating_sub(grace_ms)), awaited_since: None, is_given_up };
+        let is_over = |entry: &Entry| expiry.is_over(entry, 0);
+        match take_head(&lane, is_over, is_given_up, DoomReason::Expired, now) {
+            Ok(over) => doomed.extend(over),
+            Err(refusal) => outcome = outcome.and(Err(refusal)),
+        }
+    }
+    outcome
+}
+
+/// Takes what is too much, beside what is taken already: those of the lowest priority first.
+fn doom_excess(queue: &MessageQueue, doomed: &mut Vec<Doomed>, now: Now) -> Result<(), Refusal> {
+    let is_given_up = queue.rules().dead_letter_exchange.is_some();
+    let (mut excess, _) = queue.excess().map_err(internal)?;
+    for lane in queue.queue_lanes().into_iter().rev() {
+        // As long as there may be more of one lane, or it cannot be read, it is not the next one's turn.
+        if excess.is_none() || doomed.len() >= SWEPT_AT_ONCE_MAX {
+            break;
+        }
+        let mut left = excess;
+        let mut is_wanted = |entry: &Entry| {
+            let is_wanted = !left.is_none();
+            left = left.less(Length { count: 1, size: body_size(entry) });
+            is_wanted
+        };
+        doomed.extend(take_head(&lane, &mut is_wanted, is_given_up, DoomReason::TooMany, now)?);
+        excess = left;
+    }
+    Ok(())
 }
 
 /// Takes messages from the head of a lane for as long as `is_wanted`: for their dead letters, or for good.

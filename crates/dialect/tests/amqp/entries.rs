@@ -33,9 +33,13 @@ fn cold(disk: &FaultyDisk, count: usize, declare: impl FnOnce(&mut Client)) -> B
 }
 
 /// The same of a queue of priorities with so many messages `low`, and as many urgent ones, `high`, that came later.
-fn with_urgent(disk: &FaultyDisk, count: usize) -> Bench {
+fn with_urgent(disk: &FaultyDisk, count: usize, fill: impl FnOnce(&mut TableWriter<'_>)) -> Bench {
     cold(disk, 0, |client| {
-        client.queue("q", true, &Arguments::of(|table| _ = table.put("x-max-priority", Value::I32(2))));
+        let arguments = Arguments::of(|table| {
+            table.put("x-max-priority", Value::I32(2));
+            fill(table);
+        });
+        client.queue("q", true, &arguments);
         for (priority, body) in [(0, "low"), (2, "high")] {
             let properties = wire::amqp::content::Properties { priority: Some(priority), ..persistent() };
             (0..count).for_each(|_| client.publish_with(to("q"), properties, body.as_bytes()));
@@ -129,7 +133,7 @@ fn messages_with_damaged_entries_are_not_lost_when_their_queue_is_swept() {
 #[test]
 fn what_is_urgent_comes_first_though_its_entries_cannot_be_read() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let bench = with_urgent(&disk, 100);
+    let bench = with_urgent(&disk, 100, |_| ());
     disk.fail(Failure::unreadable("sluice/queues", 0..1000, EIO));
     let said = bench.client().consume("q", "c", true);
     assert_eq!(bodies(&said), [["high"; 100], ["low"; 100]].concat());
@@ -243,7 +247,7 @@ fn what_is_urgent_comes_first_though_reads_fail_for_a_while() {
         ["sluice/queues", "commitlog", ""].into_iter().flat_map(|of| (1..12).map(move |times| (of, times)))
     {
         let disk = FaultyDisk::over(&MemoryDisk::new());
-        let mut bench = with_urgent(&disk, 3);
+        let mut bench = with_urgent(&disk, 3, |_| ());
         let mut client = bench.client();
         client.send(1, Qos { prefetch_count: 1, ..Qos::default() });
         client.take();
@@ -256,6 +260,21 @@ fn what_is_urgent_comes_first_though_reads_fail_for_a_while() {
             said.extend(client.take());
         }
         assert_eq!(bodies(&said), ["high", "high", "high", "low", "low", "low"], "{times} times of {of:?}");
+    }
+}
+
+#[test]
+fn messages_of_one_priority_expire_though_another_cannot_be_read_at_all() {
+    for unreadable in ["sluice/queues/0/0", "sluice/queues/0/2"] {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let mut bench = with_urgent(&disk, 3, |table| _ = table.put("x-message-ttl", Value::I32(1000)));
+        // Nor can they be made again.
+        [unreadable, "commitlog"].into_iter().for_each(|part| disk.fail(Failure::error(Operation::Read, EIO).at(part)));
+        pass(&mut bench, 3);
+        assert_eq!(counts(&bench, "q"), "queue q 3/0", "{unreadable}");
+        disk.heal();
+        pass(&mut bench, 3);
+        assert_eq!(counts(&bench, "q"), "queue q 0/0", "{unreadable}");
     }
 }
 
