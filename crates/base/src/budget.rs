@@ -12,6 +12,9 @@ use crate::limits::CONNECTIONS_HELD_SIZE_MAX;
 /// What a connection holds is counted in these.
 pub const STEP: usize = 64 * 1024;
 
+/// Bytes of each kind that one connection may have while all together hold much.
+pub const LITTLE_SIZE_MAX: usize = STEP;
+
 /// How much memory there is for what connections hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
@@ -42,6 +45,11 @@ impl Budget {
             held if held >= CONNECTIONS_HELD_SIZE_MAX / 2 => Room::Little,
             _ => Room::Plenty,
         }
+    }
+
+    /// Bytes that one connection may have, of which it may have `most` where there is plenty.
+    pub fn at_most(&self, most: usize) -> usize {
+        if self.room() == Room::Plenty { most } else { LITTLE_SIZE_MAX }
     }
 }
 

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use base::Monotonic;
-use base::budget::Room;
+use base::budget::{LITTLE_SIZE_MAX, Room};
 use wire::amqp::argument::ShortString;
 use wire::amqp::method::{Method, connection};
 
@@ -22,9 +22,6 @@ pub(super) const PATIENCE_MS: u64 = 1_000;
 
 /// Bytes of messages that wait on a connection.
 const WAITING_SIZE_MAX: usize = 1024 * 1024;
-
-/// The same while connections together hold much.
-const WAITING_SIZE_LITTLE: usize = 64 * 1024;
 
 /// A message that waits.
 #[derive(Debug)]
@@ -112,7 +109,7 @@ impl Blocked {
     pub(super) fn is_full(&self, link: &Link) -> bool {
         let most = match link.budget.room() {
             Room::Plenty => WAITING_SIZE_MAX,
-            Room::Little => WAITING_SIZE_LITTLE,
+            Room::Little => LITTLE_SIZE_MAX,
             Room::None => 0,
         };
         self.is_awaited || self.size > most

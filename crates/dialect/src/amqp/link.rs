@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::budget::{Budget, Room};
+use base::budget::{Budget, LITTLE_SIZE_MAX, Room};
 use base::limits::{OUTPUT_BACKLOG_SIZE_MAX, TRANSACTION_SIZE_MAX};
 use base::session::{Job, Output, Subject};
 use base::{Monotonic, Now};
@@ -22,9 +22,6 @@ use super::options::AmqpOptions;
 use super::stream::Streamed;
 use super::topology::Carried;
 use crate::jobs::{Begun, Jobs};
-
-/// Bytes of answers and deliveries that may wait while connections together hold much.
-const LITTLE_SIZE_MAX: usize = 64 * 1024;
 
 /// Bytes of deliveries that may wait: enough to keep a socket busy.
 const DELIVERIES_SIZE_MAX: usize = 1024 * 1024;
@@ -275,8 +272,7 @@ impl Link {
 
     /// Bytes of answers and deliveries that may be added to those that are not taken.
     fn room_for_answers(&self) -> usize {
-        let most = if self.budget.room() == Room::Plenty { OUTPUT_BACKLOG_SIZE_MAX } else { LITTLE_SIZE_MAX };
-        most.saturating_sub(self.waiting_size())
+        self.budget.at_most(OUTPUT_BACKLOG_SIZE_MAX).saturating_sub(self.waiting_size())
     }
 
     /// Whether consumers may be looked after: there is room for deliveries, and for more reads.
@@ -286,8 +282,7 @@ impl Link {
 
     /// Whether messages may be delivered.
     pub(super) fn has_room_for_deliveries(&self) -> bool {
-        let most = if self.budget.room() == Room::Plenty { DELIVERIES_SIZE_MAX } else { LITTLE_SIZE_MAX };
-        self.waiting_size() < most
+        self.waiting_size() < self.budget.at_most(DELIVERIES_SIZE_MAX)
     }
 
     /// A message was sent that is to be acknowledged: it is looked after.

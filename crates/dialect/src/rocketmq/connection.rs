@@ -30,9 +30,6 @@ const JOBS_MAX: usize = 64;
 /// About how many bytes these and their answers may take, the last not counted: some requests whose answer may fill a frame.
 const JOBS_SIZE_MAX: usize = 64 * 1024 * 1024;
 
-/// Bytes of replies, and of jobs, a connection may have waiting while connections together hold much.
-const LITTLE_SIZE_MAX: usize = 64 * 1024;
-
 /// All reads are for the connection.
 const READER: u64 = 0;
 
@@ -108,14 +105,13 @@ impl Connection {
     }
 
     pub(super) fn has_room_for_answers(&self) -> bool {
-        let jobs_size_max = if self.budget.room() == Room::Plenty { JOBS_SIZE_MAX } else { LITTLE_SIZE_MAX };
+        let jobs_size_max = self.budget.at_most(JOBS_SIZE_MAX);
         self.room_for_output() > 0 && self.jobs.count() < JOBS_MAX && self.jobs.size() < jobs_size_max
     }
 
     /// Bytes of answers that may be added to those that are not taken.
     fn room_for_output(&self) -> usize {
-        let output_max = if self.budget.room() == Room::Plenty { OUTPUT_BACKLOG_SIZE_MAX } else { LITTLE_SIZE_MAX };
-        output_max.saturating_sub(self.output.size())
+        self.budget.at_most(OUTPUT_BACKLOG_SIZE_MAX).saturating_sub(self.output.size())
     }
 
     /// Refuses what may have a large answer while all connections together hold as much as they may.

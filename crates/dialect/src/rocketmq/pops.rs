@@ -37,8 +37,10 @@ pub(super) struct PopOutcome {
 enum Had {
     /// Lanes: those that were made, too.
     Lanes(MadeLanes),
-    /// Messages, of these lanes; or not all, if there has to be more room for them.
-    Messages(Vec<PopLane>, Box<HandOut>, bool),
+    /// Messages, of these lanes.
+    Messages(Vec<PopLane>, Box<HandOut>),
+    /// None yet of these lanes: it goes on where there is more room for them.
+    Unread(Vec<PopLane>, Box<HandOut>),
 }
 
 /// A pop that waits for messages.
@@ -140,8 +142,8 @@ impl Pops {
                 }
                 self.take(pop, made.lanes, connection);
             }
-            Ok(Had::Messages(lanes, hand_out, false)) => read(pop, lanes, (since, hand_out), connection),
-            Ok(Had::Messages(lanes, hand_out, true)) => {
+            Ok(Had::Unread(lanes, hand_out)) => read(pop, lanes, (since, hand_out), connection),
+            Ok(Had::Messages(lanes, hand_out)) => {
                 let took_ms = connection.now.monotonic.ms_since(since);
                 connection.broker.timings().cold_fetch.record(Duration::from_millis(took_ms), 1);
                 self.settle(pop, &lanes, *hand_out, connection);
@@ -270,7 +272,8 @@ fn read(pop: Pop, lanes: Vec<PopLane>, (since, mut hand_out): (Monotonic, Box<Ha
     let size = COLD_POP_SIZE.max(hand_out.wanted_size());
     let work = move || {
         let outcome = broker.leasing.hand_out(&mut hand_out, size, now);
-        let result = outcome.map(|is_whole| Had::Messages(lanes, hand_out, is_whole));
+        let had = |is_whole| if is_whole { Had::Messages(lanes, hand_out) } else { Had::Unread(lanes, hand_out) };
+        let result = outcome.map(had);
         Done::Pop(Box::new(PopOutcome { pop, since, result }))
     };
     connection.run_read(size, work);
