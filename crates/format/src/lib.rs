@@ -6,10 +6,12 @@
 
 pub mod batch_body;
 pub mod document;
+pub mod entry_form;
 pub mod hash;
 pub mod index_rules;
 pub mod key_index;
 pub mod lane_code;
+pub mod lane_entry;
 pub mod lease;
 pub mod loose_json;
 pub mod master_tables;

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use base::name::MessageQueueName;
+use base::QueueId;
+use base::TopicName;
+use format::entry_form::EntryForm;
 use format::queue_entry::{ENTRY_SIZE, Entry};
 use storage::disk::{Disk, DiskFile};
 use storage::segment::file_name;
@@ -25,8 +27,7 @@ const PAGE_ENTRIES_MIN: usize = 16;
 pub(crate) struct QueueFolder {
     pub(crate) topic: u32,
     pub(crate) queue: u32,
-    /// Whether it is a lane of a message queue.
-    is_lane: bool,
+    form: EntryForm,
     /// First byte of each file, in order.
     starts: Vec<u64>,
     page_at: u64,
@@ -70,9 +71,10 @@ impl QueueFiles {
         for (of_message_queues, usual_entries) in [false, true].into_iter().zip(usual_entries) {
             let mut sizes = Vec::new();
             files.list_all(of_message_queues, &mut sizes, findings);
-            let usual = usual_entries.saturating_mul(ENTRY_SIZE as u64);
+            let entry_size = EntryForm::size_of_all(of_message_queues);
+            let usual = usual_entries.saturating_mul(entry_size);
             let size = super::usual_size(sizes.iter().map(|(_, _, size)| *size), usual).unwrap_or(usual);
-            files.file_sizes[usize::from(of_message_queues)] = size - size % ENTRY_SIZE as u64;
+            files.file_sizes[usize::from(of_message_queues)] = size - size % entry_size;
             files.judge(&sizes, findings);
         }
         files.bad.sort_unstable();
@@ -153,7 +155,11 @@ impl QueueFiles {
             }
             let before = last.filter(|(of, _)| *of == queue).map(|(_, before)| before + file_size);
             if let Some(missing) = before.filter(|missing| *missing < start) {
-                let what = format!("entries {} to {} have no file", missing / 20, start / 20);
+                let what = format!(
+                    "entries {} to {} have no file",
+                    missing / self.entry_size(queue),
+                    start / self.entry_size(queue)
+                );
                 findings.add(Kind::QueueFileMissing, self.shown(queue, missing), None, what);
             }
             last = Some((queue, start));
@@ -174,8 +180,8 @@ impl QueueFiles {
         let next = self.folders.len();
         let number = *self.numbers.entry((topic, queue)).or_insert(next);
         if number == next {
-            let is_lane = MessageQueueName::number_of(self.topic_name(topic)).is_some();
-            self.folders.push(QueueFolder { topic, queue, is_lane, starts: Vec::new(), page_at: 0, page: Vec::new() });
+            let form = EntryForm::of(&TopicName::trusted(self.topic_name(topic)), QueueId(queue));
+            self.folders.push(QueueFolder { topic, queue, form, starts: Vec::new(), page_at: 0, page: Vec::new() });
         }
         number
     }
@@ -220,12 +226,17 @@ impl QueueFiles {
 
     /// Whether a queue is a lane of a message queue.
     pub(crate) fn is_lane(&self, queue: usize) -> bool {
-        self.folders.get(queue).is_some_and(|folder| folder.is_lane)
+        self.folders.get(queue).is_some_and(|folder| folder.form.has_checksum())
     }
 
     /// Whether the folder is there that has all queues of its kind.
     pub(crate) fn is_there(&self, queue: usize) -> bool {
         self.is_there[usize::from(self.is_lane(queue))]
+    }
+
+    /// Bytes of an entry of a queue.
+    fn entry_size(&self, queue: usize) -> u64 {
+        EntryForm::size_of_all(self.is_lane(queue))
     }
 
     fn file_size(&self, queue: usize) -> u64 {
@@ -238,7 +249,7 @@ impl QueueFiles {
 
     /// File and byte of an entry.
     pub(crate) fn locate(&self, queue: usize, position: u64) -> (String, Option<u64>) {
-        let byte = position.saturating_mul(ENTRY_SIZE as u64);
+        let byte = position.saturating_mul(self.entry_size(queue));
         let within = byte.checked_rem(self.file_size(queue)).unwrap_or(0);
         (self.shown(queue, byte - within), Some(within))
     }
@@ -251,7 +262,7 @@ impl QueueFiles {
 
     /// Whether entries may be missing there for a reason told already.
     pub(crate) fn is_excused(&self, queue: usize, position: u64) -> bool {
-        let byte = position.saturating_mul(ENTRY_SIZE as u64);
+        let byte = position.saturating_mul(self.entry_size(queue));
         let start = byte - byte.checked_rem(self.file_size(queue)).unwrap_or(0);
         let Some(folder) = self.folders.get(queue) else { return false };
         let is_between = folder.starts.first().is_some_and(|first| *first < start)
@@ -271,7 +282,8 @@ impl QueueFiles {
             return None;
         }
         let folder = self.folders.get(queue)?;
-        let count = (folder.page.len() / ENTRY_SIZE) as u64;
+        let (form, size) = (folder.form, folder.form.size() as usize);
+        let count = (folder.page.len() / size) as u64;
         if position < folder.page_at || position >= folder.page_at + count {
             let page = self.read(queue, position, page_entries);
             let folder = self.folders.get_mut(queue)?;
@@ -279,18 +291,19 @@ impl QueueFiles {
             folder.page = page;
         }
         let folder = self.folders.get(queue)?;
-        let at = (position - folder.page_at) as usize * ENTRY_SIZE;
-        folder.page.get(at..at + ENTRY_SIZE).and_then(Entry::decode)
+        let at = (position - folder.page_at) as usize * size;
+        folder.page.get(at..at + size).and_then(|bytes| form.decode(position, bytes))
     }
 
     /// The entry at any position.
     pub(crate) fn entry_far(&self, queue: usize, position: u64) -> Option<Entry> {
-        self.read(queue, position, 1).get(..ENTRY_SIZE).and_then(Entry::decode)
+        let form = self.folders.get(queue)?.form;
+        form.decode(position, &self.read(queue, position, 1))
     }
 
     /// First byte of the file an entry is in, if there is such a file.
     fn file_of(&self, queue: usize, position: u64) -> Option<u64> {
-        let byte = position.checked_mul(ENTRY_SIZE as u64)?;
+        let byte = position.checked_mul(self.entry_size(queue))?;
         let start = byte - byte.checked_rem(self.file_size(queue))?;
         self.folders.get(queue)?.starts.binary_search(&start).ok().map(|_| start)
     }
@@ -302,11 +315,12 @@ impl QueueFiles {
     /// Bytes of up to `count` entries of one file; fewer at its end. What cannot be read is told as missing entries.
     fn read(&self, queue: usize, position: u64, count: u64) -> Vec<u8> {
         let Some(start) = self.file_of(queue, position) else { return Vec::new() };
-        let within = position * ENTRY_SIZE as u64 - start;
+        let entry_size = self.entry_size(queue);
+        let within = position * entry_size - start;
         let Some(file) = self.open_file(queue, start) else { return Vec::new() };
         let end = file.size().unwrap_or(0).min(self.file_size(queue));
-        let size = end.saturating_sub(within).min(count * ENTRY_SIZE as u64);
-        let mut bytes = vec![0; (size - size % ENTRY_SIZE as u64) as usize];
+        let size = end.saturating_sub(within).min(count * entry_size);
+        let mut bytes = vec![0; (size - size % entry_size) as usize];
         if file.read_at(&mut bytes, within).is_err() { Vec::new() } else { bytes }
     }
 
@@ -316,10 +330,10 @@ impl QueueFiles {
             let start = match self.file_of(queue, position) {
                 Some(start) => start,
                 None => {
-                    let byte = position.checked_mul(ENTRY_SIZE as u64)?;
+                    let byte = position.checked_mul(self.entry_size(queue))?;
                     let starts = &self.folders.get(queue)?.starts;
                     let next = *starts.iter().find(|start| **start > byte)?;
-                    position = next / ENTRY_SIZE as u64;
+                    position = next / self.entry_size(queue);
                     next
                 }
             };
@@ -333,19 +347,19 @@ impl QueueFiles {
 
     /// A later position that may have an entry: all positions between have none.
     fn after_hole(&self, queue: usize, start: u64, position: u64) -> Option<u64> {
-        let folder = self.folders.get(queue)?;
-        let next_file = (start + self.file_size(queue)) / ENTRY_SIZE as u64;
-        let from = (position - folder.page_at) as usize * ENTRY_SIZE;
+        let (folder, entry_size) = (self.folders.get(queue)?, self.entry_size(queue));
+        let next_file = (start + self.file_size(queue)) / entry_size;
+        let from = ((position - folder.page_at) * entry_size) as usize;
         let rest = folder.page.get(from..).unwrap_or_default();
         if let Some(used) = rest.iter().position(|&byte| byte != 0) {
-            return Some(position + (used / ENTRY_SIZE).max(1) as u64);
+            return Some(position + (used as u64 / entry_size).max(1));
         }
-        let within = (position * ENTRY_SIZE as u64 - start) + rest.len() as u64;
+        let within = (position * entry_size - start) + rest.len() as u64;
         let data = self.open_file(queue, start).and_then(|file| {
             let data = file.next_data(within)?;
             (data < file.size().unwrap_or(0)).then_some(data)
         });
-        let found = data.map_or(next_file, |data| (start + data) / ENTRY_SIZE as u64);
+        let found = data.map_or(next_file, |data| (start + data) / entry_size);
         Some(found.max(position + 1).min(next_file))
     }
 }

@@ -26,7 +26,7 @@ const REFERENCES_SEARCHED_MAX: usize = 16;
 
 static TAGS: LazyLock<Search> = LazyLock::new(|| Search::new(names::TAGS));
 
-/// What was reported so far: damaged records, and folders with wrong entries.
+/// What was reported so far: damaged records, and folders with lost entries.
 #[derive(Debug)]
 pub(crate) struct Damage {
     told: Mutex<HashSet<LogOffset>>,
@@ -39,12 +39,12 @@ impl Damage {
         Self { told: Mutex::default(), told_folders: Mutex::default(), metrics }
     }
 
-    /// Logs that entries in a folder are wrong, unless it did before.
+    /// Logs that entries in a folder are lost, unless it did before.
     pub(crate) fn tell_entries(&self, folder: &Path, problem: &str) {
         let mut told = self.told_folders.lock();
         if told.len() < TOLD_MAX && told.insert(folder.to_owned()) {
             drop(told);
-            tracing::error!(folder = %folder.display(), problem, "an entry of a queue is wrong");
+            tracing::error!(folder = %folder.display(), problem, "an entry of a queue is lost");
         }
     }
 
@@ -78,15 +78,6 @@ pub(crate) fn problem_of(
     } else {
         None
     }
-}
-
-/// Whether `bytes` are a whole record at `log_offset`, of whatever queue.
-#[cold]
-pub(crate) fn is_intact(bytes: &[u8], log_offset: LogOffset, has_checksum: bool) -> bool {
-    // Not by `problem_of`, which every record that is read goes through: with one caller fewer it is inlined there.
-    Record::decode(bytes).is_ok_and(|record| {
-        record.log_offset == log_offset && record.body_is_intact() && (!has_checksum || record::checksum_holds(bytes))
-    })
 }
 
 /// Why `bytes` cannot be the record of the entry at `offset` of `queue`; `None` if they can.

@@ -6,18 +6,20 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use base::LogOffset;
-use format::queue_entry::{ENTRY_SIZE, Entry};
+use format::entry_form::EntryForm;
+use format::queue_entry::Entry;
 
 use crate::disk::DiskFile;
 use crate::error::StorageError;
 use crate::search::{first_kept, partition_point};
 
-/// Entries of the last part: just more than four blocks of the file system, which the kernel reads in one go. All of a short file is in it,
+/// Entries of the last part: four or five blocks of the file system, which the kernel reads in one go. All of a short file is in it,
 /// so that its first entry takes no read of its own.
 const TAIL_ENTRIES: u64 = 820;
 
 pub(crate) struct EntryFile {
     file: DiskFile,
+    form: EntryForm,
     /// Queue offset of its first entry.
     first: u64,
     /// Number of the last part's first entry. This and all numbers below count within the file.
@@ -28,15 +30,15 @@ pub(crate) struct EntryFile {
 }
 
 impl EntryFile {
-    /// Reads a file of `entry_count` entries, the first of which has the queue offset `first`.
-    pub(crate) fn new(file: DiskFile, first: u64, entry_count: u64) -> Result<Self, StorageError> {
+    /// Reads a file of `entry_count` entries of a queue, the first of which has the queue offset `first`.
+    pub(crate) fn new(file: DiskFile, form: EntryForm, first: u64, entry_count: u64) -> Result<Self, StorageError> {
         let written_size = file.written_size()?;
-        let written_count = written_size.div_ceil(ENTRY_SIZE as u64).min(entry_count);
+        let written_count = written_size.div_ceil(form.size()).min(entry_count);
         let tail_start = written_count.saturating_sub(TAIL_ENTRIES);
-        let mut tail = vec![0; (written_count - tail_start) as usize * ENTRY_SIZE];
-        file.read_at(&mut tail, tail_start * ENTRY_SIZE as u64)?;
+        let mut tail = vec![0; ((written_count - tail_start) * form.size()) as usize];
+        file.read_at(&mut tail, tail_start * form.size())?;
         let ends_with_tail = written_count == entry_count || file.next_data(written_size).is_none();
-        Ok(Self { file, first, tail_start, tail, ends_with_tail })
+        Ok(Self { file, form, first, tail_start, tail, ends_with_tail })
     }
 
     /// Queue offset of the first entry.
@@ -46,16 +48,21 @@ impl EntryFile {
 
     /// The entry with this number in the file.
     pub(crate) fn entry(&self, number: u64) -> Result<Option<Entry>, StorageError> {
-        Ok(Entry::decode(&self.bytes(number..number + 1)?))
+        Ok(self.decode(number, &self.bytes(number..number + 1)?))
+    }
+
+    fn decode(&self, number: u64, bytes: &[u8]) -> Option<Entry> {
+        self.form.decode(self.first + number, bytes)
     }
 
     /// One past the last entry of a record below `log_offset`, among the first `limit` entries. Damaged entries before it are passed
     /// over, as many in a row as the last part holds; a search that met one goes on behind it.
     pub(crate) fn end_before(&self, log_offset: LogOffset, limit: u64) -> Result<u64, StorageError> {
         let is_before = |entry: &Entry| entry.log_offset < log_offset;
-        let in_tail = (limit.saturating_sub(self.tail_start) as usize).saturating_mul(ENTRY_SIZE).min(self.tail.len());
-        if let Some(count) = end_within(&self.tail[..in_tail], is_before) {
-            return Ok(self.tail_start + count);
+        let in_tail =
+            (limit.saturating_sub(self.tail_start).saturating_mul(self.form.size()) as usize).min(self.tail.len());
+        if let Some(end) = self.end_within(self.tail_start, &self.tail[..in_tail], is_before) {
+            return Ok(end);
         }
         let searched_end = self.tail_start.min(limit);
         let mut end = partition_point(0, searched_end, |number| {
@@ -63,38 +70,65 @@ impl EntryFile {
         })?;
         while end < searched_end {
             let behind = self.bytes(end..searched_end.min(end + TAIL_ENTRIES))?;
-            let Some(count) = end_within(&behind, is_before) else { break };
-            end += count;
+            let Some(later) = self.end_within(end, &behind, is_before) else { break };
+            end = later;
         }
         Ok(end)
     }
 
-    /// The first entry of a record from `log_first` on among the first `limit` entries, or `limit`. The gaps that stand before a queue's
-    /// first entry are of none. Damaged entries that seem to be gone hide none that is kept (see `first_kept`).
+    /// One past the last of the entries from a number on that is before; `None` if none is.
+    fn end_within(&self, start: u64, entries: &[u8], is_before: impl Fn(&Entry) -> bool) -> Option<u64> {
+        let pieces = entries.chunks_exact(self.form.size() as usize).enumerate();
+        let mut ends = pieces.map(|(at, bytes)| (start + at as u64, bytes)).rev();
+        ends.find_map(|(number, bytes)| self.decode(number, bytes).filter(&is_before).map(|_| number + 1))
+    }
+
+    /// The first entry that may be of a record from `log_first` on among the first `limit` entries, or `limit`. The gaps that stand before a
+    /// queue's first entry are of none. Damaged entries that seem to be gone hide none that is kept (see `first_kept`).
     pub(crate) fn end_of_gone(&self, log_first: LogOffset, limit: u64) -> Result<u64, StorageError> {
-        let is_kept =
-            |entry: &[u8]| Entry::decode(entry).is_some_and(|entry| !entry.is_gap() && entry.log_offset >= log_first);
         first_kept(0, limit, |part| {
-            let kept = self.bytes(part.clone())?.chunks_exact(ENTRY_SIZE).position(is_kept);
-            Ok(kept.map(|kept| part.start + kept as u64))
+            let bytes = self.bytes(part.clone())?;
+            let mut pieces = (part.start..).zip(bytes.chunks_exact(self.form.size() as usize));
+            Ok(pieces.find(|(number, bytes)| self.is_kept(*number, bytes, log_first)).map(|(number, _)| number))
         })
+    }
+
+    /// Whether the first entry may be of a record from `log_first` on.
+    pub(crate) fn keeps_first(&self, log_first: LogOffset) -> Result<bool, StorageError> {
+        Ok(self.is_kept(0, &self.bytes(0..1)?, log_first))
+    }
+
+    /// What was written over may be of any record.
+    fn is_kept(&self, number: u64, bytes: &[u8], log_first: LogOffset) -> bool {
+        match self.decode(number, bytes) {
+            Some(entry) => !entry.is_gap() && entry.log_offset >= log_first,
+            None => self.form.has_checksum(),
+        }
+    }
+
+    /// Whether there was an entry that was written over.
+    pub(crate) fn is_overwritten(&self, number: u64) -> Result<bool, StorageError> {
+        let bytes = self.bytes(number..number + 1)?;
+        let is_written = bytes.iter().any(|byte| *byte != 0);
+        Ok(is_written && self.form.has_checksum() && self.decode(number, &bytes).is_none())
     }
 
     /// The bytes of the entries with these numbers, fewer at the end of the last part.
     fn bytes(&self, numbers: Range<u64>) -> Result<Cow<'_, [u8]>, StorageError> {
-        let size = (numbers.end - numbers.start) as usize * ENTRY_SIZE;
+        let size = ((numbers.end - numbers.start) * self.form.size()) as usize;
         if let Some(in_tail) = numbers.start.checked_sub(self.tail_start) {
-            let tail = self.tail.get(in_tail as usize * ENTRY_SIZE..).unwrap_or_default();
+            let tail = self.tail.get((in_tail * self.form.size()) as usize..).unwrap_or_default();
             return Ok(Cow::Borrowed(&tail[..size.min(tail.len())]));
         }
         let mut bytes = vec![0; size];
-        self.file.read_at(&mut bytes, numbers.start * ENTRY_SIZE as u64)?;
+        self.file.read_at(&mut bytes, numbers.start * self.form.size())?;
         Ok(Cow::Owned(bytes))
     }
 
     /// One past the last entry that was ever written; `None` if finding it takes more reads.
     pub(crate) fn written_count(&self) -> Option<u64> {
-        let last = self.tail.chunks_exact(ENTRY_SIZE).rposition(|entry| entry.iter().any(|&byte| byte != 0));
+        let mut pieces = self.tail.chunks_exact(self.form.size() as usize);
+        let last = pieces.rposition(|entry| entry.iter().any(|&byte| byte != 0));
         match last {
             Some(last) if self.ends_with_tail => Some(self.tail_start + last as u64 + 1),
             None if self.ends_with_tail && self.tail_start == 0 => Some(0),
@@ -103,18 +137,13 @@ impl EntryFile {
     }
 }
 
-/// One past the last of `entries` that is before; `None` if none is.
-fn end_within(entries: &[u8], is_before: impl Fn(&Entry) -> bool) -> Option<u64> {
-    let is_before = |entry: &[u8]| Entry::decode(entry).as_ref().is_some_and(&is_before);
-    entries.chunks_exact(ENTRY_SIZE).rposition(is_before).map(|last| last as u64 + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
     use super::*;
     use crate::disk::{Disk, MemoryDisk};
+    use format::queue_entry::ENTRY_SIZE;
 
     #[test]
     fn an_entry_that_points_nowhere_does_not_end_a_queue() {
@@ -129,7 +158,9 @@ mod tests {
                 bytes.resize(4000 * ENTRY_SIZE, 0);
                 bytes[damaged as usize * ENTRY_SIZE] ^= 0x40;
                 file.write_at(&bytes, 0).expect("writes");
-                let end = EntryFile::new(file, 0, 4000).expect("looks").end_before(LogOffset(count * 100), 4000);
+                let end = EntryFile::new(file, EntryForm::OfTopic, 0, 4000)
+                    .expect("looks")
+                    .end_before(LogOffset(count * 100), 4000);
                 let wanted = if damaged == count - 1 { damaged } else { count };
                 assert_eq!(end.expect("reads"), wanted, "{count} entries, number {damaged} damaged");
             }
@@ -150,7 +181,7 @@ mod tests {
                 .flat_map(|number| if number < count - zeroes { entry.encode() } else { [0; ENTRY_SIZE] })
                 .collect();
             file.write_at(&bytes, 0).expect("writes");
-            let told = EntryFile::new(file, 0, count).expect("looks").written_count();
+            let told = EntryFile::new(file, EntryForm::OfTopic, 0, count).expect("looks").written_count();
             assert_eq!(told, wanted, "{count} entries, the last {zeroes} of them zeroes");
         }
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use base::name::MessageQueueName;
 use base::{QueueId, QueueNumber, TopicName};
-use format::queue_entry::ENTRY_SIZE;
+use format::entry_form::EntryForm;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use quick_cache::sync::Cache;
 
@@ -107,7 +107,7 @@ impl OpenFiles {
 
     /// The file of a queue that begins with this entry of it.
     pub(crate) fn path_of(&self, topic: &TopicName, queue: QueueId, first_entry: u64) -> PathBuf {
-        self.directory_of(topic, queue).join(file_name(first_entry * ENTRY_SIZE as u64))
+        self.directory_of(topic, queue).join(file_name(first_entry * EntryForm::of(topic, queue).size()))
     }
 
     /// Entries of a file of a topic's queue, or of a message queue's lane.
@@ -143,17 +143,13 @@ impl OpenFiles {
         Ok(file)
     }
 
-    /// A file to write to, created if missing, and whether it was not open before. One thread at a time.
-    pub(crate) fn made_if_missing(
-        &self,
-        path: &Path,
-        entries_per_file: u64,
-    ) -> Result<(Arc<DiskFile>, bool), StorageError> {
+    /// A file of `size` bytes to write to, created if missing, and whether it was not open before. One thread at a time.
+    pub(crate) fn made_if_missing(&self, path: &Path, size: u64) -> Result<(Arc<DiskFile>, bool), StorageError> {
         if let Some(file) = self.open.get(path) {
             return Ok((file, false));
         }
         let _not_removed = self.names.read();
-        let file = Arc::new(self.disk.open_sized(path, entries_per_file * ENTRY_SIZE as u64, false)?);
+        let file = Arc::new(self.disk.open_sized(path, size, false)?);
         self.open.insert(path.to_owned(), file.clone());
         Ok((file, true))
     }

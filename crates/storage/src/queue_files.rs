@@ -5,11 +5,12 @@
 //! So the last entry below the checkpoint is trusted only if it lies within one sector, or if the log has its record.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::{LogOffset, QueueId, QueueOffset, TopicName};
-use format::queue_entry::{ENTRY_SIZE, Entry, GAP};
+use format::entry_form::EntryForm;
+use format::queue_entry::{Entry, GAP};
 use format::record::Record;
 
 use crate::disk::Job;
@@ -187,7 +188,7 @@ impl Look<'_> {
         };
         let mut written_end = None;
         for start in starts.iter().rev() {
-            let file = self.open(&directory.join(file_name(*start)), *start)?;
+            let file = self.open(*start, folder)?;
             if start == newest {
                 written_end = file.written_count().map(|count| file.first() + count);
             }
@@ -197,12 +198,12 @@ impl Look<'_> {
             if count == 0 || start == newest && start != oldest && is_mark()? {
                 continue;
             }
-            let bounds = (oldest / ENTRY_SIZE as u64, file.first() + count);
+            let bounds = (oldest / self.entry_size(), file.first() + count);
             let mut seen = Seen { bounds, ..Seen::default() };
             if start == oldest {
                 // Skips entries of records before the log, which only the oldest file can have. Mostly its first entry shows that it
                 // has none.
-                if file.entry(0)?.is_none_or(|first| first.is_gap() || first.log_offset < self.log_first) {
+                if !file.keeps_first(self.log_first)? {
                     seen.bounds.0 += file.end_of_gone(self.log_first, count)?;
                 }
                 seen.written_end = written_end;
@@ -218,17 +219,22 @@ impl Look<'_> {
 
     /// Whether a file that begins with byte `start` of its queue has the right name and size.
     const fn is_whole(&self, start: u64, size: u64) -> bool {
-        let file_size = self.file_entries * ENTRY_SIZE as u64;
+        let file_size = self.file_entries * self.entry_size();
         size == file_size && start.is_multiple_of(file_size) && start <= i64::MAX as u64
     }
 
-    fn open(&self, path: &Path, start: u64) -> Result<EntryFile, StorageError> {
-        EntryFile::new(self.options.disk.open(path)?, start / ENTRY_SIZE as u64, self.file_entries)
+    const fn entry_size(&self) -> u64 {
+        EntryForm::size_of_all(self.of_message_queues)
+    }
+
+    fn open(&self, start: u64, folder: &QueueFolder) -> Result<EntryFile, StorageError> {
+        let (file, form) = (folder.directory.join(file_name(start)), EntryForm::of(&folder.topic, folder.queue));
+        EntryFile::new(self.options.disk.open(&file)?, form, start / self.entry_size(), self.file_entries)
     }
 
     /// Whether all reads that a look at a file needs succeed.
-    fn is_readable(&self, path: &Path, start: u64, folder: &QueueFolder) -> Result<bool, StorageError> {
-        let asked = self.open(path, start).and_then(|file| {
+    fn is_readable(&self, start: u64, folder: &QueueFolder) -> Result<bool, StorageError> {
+        let asked = self.open(start, folder).and_then(|file| {
             let count = self.count(&file, folder)?;
             file.entry(0)?;
             file.end_of_gone(self.log_first, count)
@@ -250,10 +256,10 @@ impl Look<'_> {
             if size == 0 {
                 // A crash came before its size was on the disk: nothing in it was promised.
                 disk.remove_file(&path)?;
-            } else if !self.is_whole(start, size) || !self.is_readable(&path, start, folder)? {
+            } else if !self.is_whole(start, size) || !self.is_readable(start, folder)? {
                 // Of another size, or unreadable: its entries are rebuilt from the log.
                 if starts.len() == 1 {
-                    self.mark_lost(directory, start)?;
+                    self.mark_lost(folder, start)?;
                 }
                 rebuild.set_aside(&path)?;
             }
@@ -264,23 +270,34 @@ impl Look<'_> {
     /// The only file of a queue, which begins with byte `start`, is about to be set aside. Should the log have none of its records any
     /// more, no offset that was given out may be given out again: the queue goes on behind all that the file may have had. A gap in the
     /// file after it says so, as a Java broker too writes gaps before a queue's first entry.
-    fn mark_lost(&self, directory: &Path, start: u64) -> Result<(), StorageError> {
-        let file_size = self.file_entries * ENTRY_SIZE as u64;
+    fn mark_lost(&self, folder: &QueueFolder, start: u64) -> Result<(), StorageError> {
+        let (directory, file_size) = (&folder.directory, self.file_entries * self.entry_size());
         if !start.is_multiple_of(file_size) || start > i64::MAX as u64 - file_size {
             return Ok(());
         }
         let file = self.options.disk.open_sized(&directory.join(file_name(start + file_size)), file_size, false)?;
-        file.write_at(&GAP.encode(), 0)?;
+        let form = EntryForm::of(&folder.topic, folder.queue);
+        file.write_at(&form.encode((start + file_size) / self.entry_size(), &[GAP]), 0)?;
         file.sync_data()?;
         self.options.disk.sync_directory(directory)
     }
 
-    /// How many entries of one file can be trusted.
+    /// How many entries of one file can be trusted; with a checksum, also those that were written over and are made again.
     fn count(&self, file: &EntryFile, folder: &QueueFolder) -> Result<u64, StorageError> {
         let mut count = file.end_before(self.trust.below, self.file_entries)?;
+        let is_in_sector = |number: u64| {
+            let (begins, ends) = (number * self.entry_size(), (number + 1) * self.entry_size() - 1);
+            begins / SECTOR_SIZE == ends / SECTOR_SIZE
+        };
+        if self.of_message_queues {
+            // A crash leaves no other entry within one sector than one that was written.
+            while is_in_sector(count) && file.is_overwritten(count)? {
+                count += 1;
+            }
+            return Ok(count);
+        }
         while let Some(last) = count.checked_sub(1) {
-            let (begins, ends) = (last * ENTRY_SIZE as u64, count * ENTRY_SIZE as u64 - 1);
-            let is_whole = begins / SECTOR_SIZE == ends / SECTOR_SIZE;
+            let is_whole = is_in_sector(last);
             let offset = QueueOffset(file.first() + last);
             if is_whole || self.has_record(file.entry(last)?, folder, offset)? {
                 break;

@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::{LogOffset, QueueId, QueueNumber, QueueOffset, TopicName};
-use format::queue_entry::{ENTRY_SIZE, Entry, GAP};
+use format::entry_form::EntryForm;
+use format::queue_entry::{Entry, GAP};
 use parking_lot::Mutex;
 
 use crate::error::StorageError;
@@ -114,6 +115,13 @@ impl QueueIndex {
     /// The message queue that it belongs to, if it does.
     pub const fn message_queue(&self) -> Option<QueueNumber> {
         self.message_queue
+    }
+
+    const fn form(&self) -> EntryForm {
+        match self.message_queue {
+            None => EntryForm::OfTopic,
+            Some(queue) => EntryForm::OfLane { queue, lane: self.queue.0 },
+        }
     }
 
     /// The message queue and the lane that it is, if it is one.
@@ -264,7 +272,7 @@ impl QueueIndex {
         let file_start = offset.0 - offset.0 % entries_per_file;
         let gap_start = if offset > self.end() { self.end().0.max(file_start) } else { file_start };
         if !keeps_front && gap_start < offset.0 {
-            self.write_bytes(gap_start, &GAP.encode().repeat((offset.0 - gap_start) as usize))?;
+            self.write(gap_start, &vec![GAP; (offset.0 - gap_start) as usize])?;
         }
         {
             let mut state = self.state.lock();
@@ -353,7 +361,7 @@ impl QueueIndex {
         let directory = self.directory();
         for name in self.files.disk().list(&directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };
-            let file_number = start / ENTRY_SIZE as u64 / self.entries_per_file;
+            let file_number = start / self.form().size() / self.entries_per_file;
             if file_number < first_file {
                 self.remove_file(&directory.join(name), file_number)?;
             }

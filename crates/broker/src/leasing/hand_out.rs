@@ -209,7 +209,7 @@ impl HandOut {
         self.take_back_rest();
         match self.failure.take() {
             // Told of once; what is whole is not held up by it.
-            Some(error) if self.is_of_entries(&error) => store.tell_wrong_entries(&error),
+            Some(error) if self.is_of_entries(&error) => store.tell_lost_entries(&error),
             Some(error) if self.count == 0 => return Err(error),
             _ => {}
         }

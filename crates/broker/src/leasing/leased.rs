@@ -20,17 +20,8 @@ pub(super) fn read(store: &Store, queue: &Queue, leased: &[Leased], mode: ReadMo
     store.read(&queue.index, &entries, mode)
 }
 
-/// The record of one; `None` where it is damaged or gone. Where its entry is wrong, by one that is made again.
+/// The record of one; `None` where it is damaged or gone.
 pub(super) fn read_one(store: &Store, queue: &Queue, leased: Leased) -> Result<Option<Records>, StorageError> {
     let records = read(store, queue, &[leased], ReadMode::MayWait)?;
-    let Leased { offset, entry, .. } = leased;
-    if records.count() > 0 {
-        return Ok(Some(records));
-    }
-    if queue.topic().message_queue().is_none() {
-        return Ok(None);
-    }
-    let Some(entry) = store.corrected_entry(&queue.index, (offset, entry))? else { return Ok(None) };
-    let records = read(store, queue, &[Leased { entry, ..leased }], ReadMode::MayWait)?;
     Ok(Some(records).filter(|records| records.count() > 0))
 }

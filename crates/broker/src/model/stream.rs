@@ -9,9 +9,8 @@ use std::sync::Arc;
 use base::{QueueOffset, Refusal, Timestamp};
 use bytes::Bytes;
 use format::model::QueueKind;
-use format::queue_entry::Entry;
 use format::record;
-use storage::{QueueIndex, ReadMode, StorageError};
+use storage::{ReadMode, StorageError};
 
 use super::Model;
 use super::message_queue::{MessageQueue, QueueLane};
@@ -140,10 +139,7 @@ impl Model {
             }
             read.next = read.next.after(1);
         }
-        let mut records = self.store.read(&index, &chosen, mode)?;
-        if records.count() < chosen.len() && self.correct(&index, &mut chosen, mode)? {
-            records = self.store.read(&index, &chosen, mode)?;
-        }
+        let records = self.store.read(&index, &chosen, mode)?;
         // So is what is damaged: the store has told of it.
         let whole = chosen.iter().zip(records.iter()).filter(|(_, bytes)| bytes.is_some());
         read.offsets = whole.map(|((offset, _), _)| *offset).collect();
@@ -153,25 +149,5 @@ impl Model {
             self.metrics.message_bytes_out.add(size as u64);
         }
         Ok(read)
-    }
-
-    /// Puts entries that are made again in the place of those that are wrong; whether there were any.
-    fn correct(
-        &self,
-        index: &QueueIndex,
-        chosen: &mut [(QueueOffset, Entry)],
-        mode: ReadMode,
-    ) -> Result<bool, StorageError> {
-        if mode == ReadMode::IfCached {
-            return Err(StorageError::WouldBlock);
-        }
-        let mut is_corrected = false;
-        for (offset, entry) in chosen {
-            let is_served = self.store.read(index, &[(*offset, *entry)], mode)?.count() > 0;
-            if !is_served && let Some(made) = self.store.corrected_entry(index, (*offset, *entry))? {
-                (*entry, is_corrected) = (made, true);
-            }
-        }
-        Ok(is_corrected)
     }
 }

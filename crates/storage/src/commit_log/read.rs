@@ -13,7 +13,7 @@ use format::queue_entry::Entry;
 use format::record::{self, Parts, RECORD_SIZE_MIN};
 
 use super::CommitLog;
-use crate::damage::{is_intact, problem_of, problem_of_record};
+use crate::damage::{problem_of, problem_of_record};
 use crate::error::StorageError;
 use crate::extents::{EXTENT_SIZE, Extents};
 use crate::queue_index::QueueIndex;
@@ -23,9 +23,6 @@ use crate::store::ReadMode;
 
 /// If records are further apart than this on average, single records are read instead of whole extents.
 const SPARSE_GAP: u64 = EXTENT_SIZE / 4;
-
-/// Records passed on the way to a place where none may begin.
-const RECORDS_PASSED_MAX: usize = 10_000;
 
 impl CommitLog {
     /// The records that entries of `queue` point at; `None` for an entry that points at no such record.
@@ -88,29 +85,6 @@ impl CommitLog {
         Ok(Some(bytes))
     }
 
-    /// Whether a record begins before `offset` and ends behind it, as far as few enough records from the one at `from` on show it; without one,
-    /// from the segment's first on.
-    pub(crate) fn is_within_record(&self, from: Option<LogOffset>, offset: LogOffset) -> Result<bool, StorageError> {
-        if offset < self.first() {
-            return Ok(false);
-        }
-        let mut at = match from.filter(|from| *from >= self.first()) {
-            Some(from) => from,
-            None => LogOffset(self.segment_at(offset.0)?.base()),
-        };
-        for _ in 0..RECORDS_PASSED_MAX {
-            if at >= offset {
-                return Ok(at > offset);
-            }
-            let Some(head) = self.read_or_tell(at, record::LOG_OFFSET_WITHIN)? else { return Ok(false) };
-            match record::kind_at(&head) {
-                Ok(record::Kind::Record(size) | record::Kind::Filler(size)) => at = at.after(size.max(1) as u64),
-                _ => return Ok(false),
-            }
-        }
-        Ok(false)
-    }
-
     /// Reports a damaged record, once. One that retention removed while it was read is not damaged.
     pub(crate) fn tell_damage(&self, offset: LogOffset, problem: &str) {
         if offset < self.first() {
@@ -122,7 +96,7 @@ impl CommitLog {
         }
     }
 
-    pub(crate) fn tell_wrong_entries(&self, folder: &Path, problem: &str) {
+    pub(crate) fn tell_lost_entries(&self, folder: &Path, problem: &str) {
         self.damage.tell_entries(folder, problem);
     }
 
@@ -379,17 +353,8 @@ impl ColdReader<'_> {
     fn check(&self, number: usize, entry: &NumberedEntry, found: &mut Collection<'_>) {
         let Some(bytes) = found.get(number) else { return };
         if let Some(problem) = problem_of_record(bytes, self.queue, entry, self.log.record_checksums) {
-            self.tell_of_record(bytes, entry.1.log_offset, problem);
+            self.log.tell_damage(entry.1.log_offset, problem);
             found.take_back(number);
-        }
-    }
-
-    /// Reports a record that is not the one its entry means. Of a message queue, whose messages are found by their entries alone, the entry may be
-    /// at fault: who reads finds out.
-    #[cold]
-    fn tell_of_record(&self, bytes: &[u8], offset: LogOffset, problem: &str) {
-        if self.queue.lane().is_none() || !is_intact(bytes, offset, self.log.record_checksums) {
-            self.log.tell_damage(offset, problem);
         }
     }
 

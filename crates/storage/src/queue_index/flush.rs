@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use format::queue_entry::ENTRY_SIZE;
+use format::queue_entry::Entry;
 
 use super::{QueueIndex, recent};
 use crate::error::StorageError;
@@ -32,8 +32,8 @@ impl QueueIndex {
                 let at = (from - recent_start) as usize + entries.len();
                 state.recent.copy(at, wanted, &mut entries);
             }
-            let bytes: Vec<u8> = entries.drain(..).flat_map(|entry| entry.encode()).collect();
-            self.write_bytes(from, &bytes)?;
+            self.write(from, &entries)?;
+            entries.clear();
             let mut state = self.state.lock();
             state.flushed = from + count as u64;
             let unflushed = (self.visible.load(Ordering::Acquire) - state.flushed) as usize;
@@ -52,18 +52,18 @@ impl QueueIndex {
         (from, rest.min(entries_per_file - from % entries_per_file).min(FLUSHED_AT_ONCE) as usize)
     }
 
-    /// Writes encoded entries that lie in one file.
-    pub(super) fn write_bytes(&self, from: u64, bytes: &[u8]) -> Result<(), StorageError> {
-        let entries_per_file = self.entries_per_file;
+    /// Writes entries that lie in one file.
+    pub(super) fn write(&self, from: u64, entries: &[Entry]) -> Result<(), StorageError> {
+        let (form, entries_per_file) = (self.form(), self.entries_per_file);
         let file_number = from / entries_per_file;
-        let (file, is_opened) = self.files.made_if_missing(&self.path(file_number), entries_per_file)?;
+        let (file, is_opened) = self.files.made_if_missing(&self.path(file_number), entries_per_file * form.size())?;
         {
             // Before the write: what a failed one leaves behind is synced too, the name of a new file included.
             let mut state = self.state.lock();
             state.unsynced.insert(file_number);
             state.doubts_names |= is_opened;
         }
-        file.write_at(bytes, from % entries_per_file * ENTRY_SIZE as u64)
+        file.write_at(&form.encode(from, entries), from % entries_per_file * form.size())
     }
 
     /// Number of files written to since the last sync.

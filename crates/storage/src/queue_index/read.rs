@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use base::{LogOffset, QueueOffset};
-use format::queue_entry::{ENTRY_SIZE, Entry};
+use format::queue_entry::Entry;
 
 use super::QueueIndex;
 use crate::error::StorageError;
@@ -36,8 +36,7 @@ impl QueueIndex {
         if entries.len() == before { Err(self.lost(from, &problem)) } else { Ok(()) }
     }
 
-    /// The same, without what is neither in memory nor whole in the file. An entry of a message queue that says nothing is not whole: nobody
-    /// writes such a one. Official brokers fill the queues of topics with them.
+    /// The same, without what is neither in memory nor whole in the file.
     pub(super) fn read_as_stored(
         &self,
         from: QueueOffset,
@@ -56,7 +55,7 @@ impl QueueIndex {
             state.recent.copy(skipped, count, entries);
             return Ok(());
         }
-        let entries_per_file = self.entries_per_file;
+        let (form, entries_per_file) = (self.form(), self.entries_per_file);
         let slot = from.0 % entries_per_file;
         let in_file = (entries_per_file - slot).min(recent_start - from.0).min(count as u64);
         let mut remade = state.remade.within(from.0..from.0 + in_file).into_iter().peekable();
@@ -67,10 +66,10 @@ impl QueueIndex {
             return Ok(());
         }
         let file = self.files.existing(&self.path(from.0 / entries_per_file), mode)?;
-        let mut bytes = vec![0; in_file as usize * ENTRY_SIZE];
+        let mut bytes = vec![0; (in_file * form.size()) as usize];
         let outcome = match mode {
-            ReadMode::IfCached => file.read_at_if_cached(&mut bytes, slot * ENTRY_SIZE as u64),
-            ReadMode::MayWait => file.read_at(&mut bytes, slot * ENTRY_SIZE as u64),
+            ReadMode::IfCached => file.read_at_if_cached(&mut bytes, slot * form.size()),
+            ReadMode::MayWait => file.read_at(&mut bytes, slot * form.size()),
         };
         match outcome {
             // Serve the entries before the unreadable one.
@@ -81,10 +80,10 @@ impl QueueIndex {
         }
         // Those made again come in another read.
         let whole = remade.peek().map_or(in_file, |(first, _)| first - from.0) as usize;
-        for piece in bytes.chunks_exact(ENTRY_SIZE).take(whole) {
-            match Entry::decode(piece) {
+        for (offset, piece) in (from.0..).zip(bytes.chunks_exact(form.size() as usize).take(whole)) {
+            match form.decode(offset, piece) {
                 Some(entry) => entries.push(entry),
-                None if self.message_queue.is_some() => break,
+                None if form.has_checksum() => break,
                 None => entries.push(Entry { log_offset: LogOffset(0), size: 0, tag_code: 0 }),
             }
         }
@@ -109,11 +108,6 @@ impl QueueIndex {
                 folder_of_all(self.message_queue.is_some())
             ),
         }
-    }
-
-    /// The same of an entry that can be read, and is wrong.
-    pub(crate) fn wrong(&self, offset: QueueOffset) -> StorageError {
-        self.lost(offset, "it is overwritten, and the message may be whole")
     }
 
     /// The entry at `offset`, read from the disk if necessary.

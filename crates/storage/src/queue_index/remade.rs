@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 use base::{LogOffset, QueueOffset};
-use format::queue_entry::{ENTRY_SIZE, Entry};
+use format::queue_entry::Entry;
 
 use super::QueueIndex;
 use crate::disk::BLOCK_SIZE;
@@ -128,7 +128,7 @@ impl QueueIndex {
 
     /// Entries with bytes in the same block of the file as that of `offset`, as far as files have them.
     fn block_of(&self, offset: u64) -> Range<u64> {
-        let (per_file, size, block_size) = (self.entries_per_file, ENTRY_SIZE as u64, BLOCK_SIZE as u64);
+        let (per_file, size, block_size) = (self.entries_per_file, self.form().size(), BLOCK_SIZE as u64);
         let file = offset / per_file * per_file;
         let block = (offset - file) * size / block_size;
         let (begin, end) = (block * block_size / size, ((block + 1) * block_size).div_ceil(size).min(per_file));

@@ -1,7 +1,5 @@
 //! Truncates a queue's files to the end that recovery found, so that no later start takes old bytes for entries.
 
-use format::queue_entry::ENTRY_SIZE;
-
 use super::QueueIndex;
 use crate::disk::DiskFile;
 use crate::error::StorageError;
@@ -13,8 +11,8 @@ const BLOCK_SIZE: u64 = 4096;
 impl QueueIndex {
     /// Clears the files from the queue's end on, and removes those after it.
     pub(crate) fn truncate(&self) -> Result<(), StorageError> {
-        let (directory, file_size) = (self.directory(), self.entries_per_file * ENTRY_SIZE as u64);
-        let end_at = self.end().0 * ENTRY_SIZE as u64;
+        let (directory, file_size) = (self.directory(), self.entries_per_file * self.form().size());
+        let end_at = self.end().0 * self.form().size();
         for name in self.files.disk().list(&directory)? {
             let Ok(start) = name.parse::<u64>() else { continue };
             let path = directory.join(&name);

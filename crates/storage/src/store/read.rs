@@ -41,57 +41,16 @@ impl Store {
         self.log.read(queue, entries, mode)
     }
 
-    /// Whether it is the fault of the entry at `offset` of `queue` that no record is served for it, whose own record may be whole: it overlaps the
-    /// entries around it, or points behind the log, into a record, or to an undamaged one that it does not describe. Reads from the disk; says
-    /// no where a look at what is near does not show it.
-    fn is_entry_wrong(&self, queue: &QueueIndex, (offset, entry): (QueueOffset, Entry)) -> Result<bool, StorageError> {
-        if !entry.has_record() {
-            return Ok(false);
-        }
-        let at = |number: Option<u64>| {
-            let found = number.map_or(Ok(None), |number| queue.entry(QueueOffset(number)))?;
-            Ok::<_, StorageError>(found.filter(Entry::has_record))
-        };
-        let end_of = |entry: &Entry| entry.log_offset.after(u64::from(entry.size));
-        let (last, next) = (at(offset.0.checked_sub(1))?, at(offset.0.checked_add(1))?);
-        if last.is_some_and(|last| end_of(&last) > entry.log_offset)
-            || next.is_some_and(|next| end_of(&entry) > next.log_offset)
-            || end_of(&entry) > self.watermarks().written()
-        {
-            return Ok(true);
-        }
-        match self.log.record_at(entry.log_offset)? {
-            Some(bytes) => Ok(problem_of_record(&bytes, queue, &(offset, entry), false).is_some()),
-            None => self.log.is_within_record(last.as_ref().map(end_of), entry.log_offset),
-        }
-    }
-
     /// The entry at `offset` of `queue`, and those around it, made again from the log, whatever its file has; `None` where that is in vain. Reads
     /// from the disk.
     pub fn make_entry_again(&self, queue: &QueueIndex, offset: QueueOffset) -> Result<Option<Entry>, StorageError> {
         if queue.make_again(offset)? { queue.entry(offset) } else { Ok(None) }
     }
 
-    /// The entry to go by instead of one for which no record is served, made again from the log; `None` where it is right, and its record damaged
-    /// or gone. An error where it is wrong, and making it again is in vain. Reads from the disk.
-    pub fn corrected_entry(
-        &self,
-        queue: &QueueIndex,
-        (offset, entry): (QueueOffset, Entry),
-    ) -> Result<Option<Entry>, StorageError> {
-        if !entry.has_record() {
-            return Ok(None);
-        }
-        if let Some(made) = self.make_entry_again(queue, offset)? {
-            return Ok(Some(made).filter(|made| *made != entry && made.has_record()));
-        }
-        if self.is_entry_wrong(queue, (offset, entry))? { Err(queue.wrong(offset)) } else { Ok(None) }
-    }
-
-    /// Has the log say that entries of a queue are wrong, once for each folder.
-    pub fn tell_wrong_entries(&self, error: &StorageError) {
+    /// Has the log say that entries of a queue cannot be read, nor made again, once for each folder.
+    pub fn tell_lost_entries(&self, error: &StorageError) {
         if let StorageError::Damaged { path, problem } = error {
-            self.log.tell_wrong_entries(path, problem);
+            self.log.tell_lost_entries(path, problem);
         }
     }
 
