@@ -121,15 +121,10 @@ impl Retention {
         Some((oldest, Keeper::MessageQueue { virtual_host, queue }))
     }
 
-    /// Where the message at an offset lies; anywhere in the log, where that cannot be read. `None`: there is none. An entry that was overwritten
-    /// may say that it is behind the next one: it is not.
+    /// Where the message at an offset lies; anywhere in the log, where that cannot be read. `None`: there is none.
     fn place_of(&self, queue: &QueueIndex, offset: QueueOffset) -> Option<LogOffset> {
-        let place_at = |offset: QueueOffset| {
-            let entry = if offset < queue.end() { queue.entry(offset).transpose() } else { None };
-            entry.map(|entry| entry.map_or_else(|_| self.store.log_first(), |entry| entry.log_offset))
-        };
-        let place = place_at(offset)?;
-        Some(place_at(offset.after(1)).map_or(place, |next| place.min(next)))
+        let entry = if offset < queue.end() { queue.entry(offset).transpose() } else { None };
+        entry.map(|entry| entry.map_or_else(|_| self.store.log_first(), |entry| entry.log_offset))
     }
 
     /// What is not settled, by topic and group, and where the oldest of it lies, and whose it is: anywhere in the log, where that cannot be

@@ -125,25 +125,46 @@ fn where_the_log_does_not_show_what_was_there_the_error_says_what_to_do() {
     assert_eq!(queue(&store).entry(QueueOffset(5)).expect("read"), Some(before[5].1));
 }
 
-/// Neither says that it is wrong: it is found to be by who reads its record.
+/// A wrong entry of a topic does not say that it is: who makes another again believes none that its record does not bear out.
 #[test]
-fn wrong_entries_beside_each_other_are_made_again() {
-    for wrong in [[203, 205], [204, 206], [100, 205], [0, 1], [998, 999]] {
+fn an_entry_beside_a_wrong_one_is_made_again() {
+    for (unreadable_one, wrong) in [(203, 205), (204, 203), (205, 204), (100, 205), (0, 1), (998, 999), (999, 998)] {
         let (disk, store) = cold();
         let (queue, before) = (queue(&store), entries(&queue(&store)));
-        for offset in wrong {
-            let file = Path::new("/data/consumequeue/orders/0");
-            let file = file.join(if offset < 600 { "00000000000000000000" } else { "00000000000000012000" });
-            let position = offset % 600 * 20 + 11;
-            let file = Disk::new(disk.clone()).open(&file).expect("opens");
-            let mut size = [0];
-            file.read_at(&mut size, position).expect("reads");
-            file.write_at(&[size[0] ^ 1], position).expect("writes");
-        }
-        for offset in wrong.map(QueueOffset) {
-            let made = store.make_entry_again(&queue, offset).expect("reads");
-            assert_eq!(made, Some(before[offset.0 as usize].1), "{offset} of {wrong:?}");
-        }
+        let place = |offset: u64| {
+            let name = if offset < 600 { "00000000000000000000" } else { "00000000000000012000" };
+            (Path::new("/data/consumequeue/orders/0").join(name), offset % 600 * 20)
+        };
+        let (file, position) = place(wrong);
+        let file = Disk::new(disk.clone()).open(&file).expect("opens");
+        let mut size = [0];
+        file.read_at(&mut size, position + 11).expect("reads");
+        file.write_at(&[size[0] ^ 1], position + 11).expect("writes");
+        let (file, position) = place(unreadable_one);
+        disk.fail(Failure::unreadable(file.to_str().expect("a name"), position..position + 20, EIO));
+        let made = queue.entry(QueueOffset(unreadable_one)).expect("reads");
+        assert_eq!(made, Some(before[unreadable_one as usize].1), "{unreadable_one} beside {wrong}");
+    }
+}
+
+/// One bit of the offset that a record says it has, and a block of entries that cannot be read.
+#[test]
+fn a_record_that_says_it_is_elsewhere_takes_no_others_with_it() {
+    for bit in 0..10 {
+        let (disk, store) = cold();
+        let (queue, before) = (queue(&store), entries(&queue(&store)));
+        let place = before[138].1.log_offset.0 + 26;
+        let (begin, position) = (place / SEGMENT_SIZE * SEGMENT_SIZE, place % SEGMENT_SIZE);
+        let log = Path::new("/data/commitlog").join(format!("{begin:020}"));
+        let log = Disk::new(disk.clone()).open(&log).expect("opens");
+        let mut number = [0; 2];
+        log.read_at(&mut number, position).expect("reads");
+        let flipped = u16::from_be_bytes(number) ^ 1 << bit;
+        log.write_at(&flipped.to_be_bytes(), position).expect("writes");
+        disk.fail(unreadable("", 0..4096));
+        let is_whole = |(offset, entry): &&(QueueOffset, Entry)| queue.entry(*offset).expect("reads") == Some(*entry);
+        let lost: Vec<_> = before[..204].iter().filter(|one| !is_whole(one)).map(|(offset, _)| offset.0).collect();
+        assert!(lost.iter().all(|offset| [138, u64::from(flipped)].contains(offset)), "bit {bit}: {lost:?}");
     }
 }
 

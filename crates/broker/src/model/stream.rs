@@ -92,7 +92,8 @@ impl Model {
             StreamPlace::At(offset) => offset,
             StreamPlace::Since(time) => self.first_since(stream, time).map_err(internal)?,
         };
-        self.read_stream_as(stream, offset, (count_max, size_max, room), ReadMode::MayWait).map_err(internal)
+        let read = self.read_stream_as(stream, offset, (count_max, size_max, room), ReadMode::MayWait);
+        read.inspect_err(|error| self.store.tell_lost_entries(error)).map_err(internal)
     }
 
     fn first_since(&self, stream: &MessageQueue, time: Timestamp) -> Result<QueueOffset, StorageError> {

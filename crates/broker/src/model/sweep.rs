@@ -232,6 +232,9 @@ fn take_head(
     let failure = loop {
         let mut failure = None;
         lane.take(take, |offset, deliveries| match window.entry(index, offset, LOOKED_AT_COUNT) {
+            // Its place is gone, or its message: it was lost.
+            Ok(None) => Verdict::Settle,
+            Ok(Some(entry)) if !entry.has_record() => Verdict::Settle,
             Ok(Some(entry)) if is_wanted(&entry) => {
                 if !is_given_up {
                     return Verdict::Settle;
@@ -243,8 +246,6 @@ fn take_head(
                 Verdict::Lease
             }
             Ok(Some(_)) => Verdict::Stop,
-            // Its place is gone: the message was lost.
-            Ok(None) => Verdict::Settle,
             Err(error) => {
                 failure = Some((offset, error));
                 Verdict::Stop

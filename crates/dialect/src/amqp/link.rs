@@ -90,6 +90,9 @@ pub(super) struct Link {
     pub(super) overdue_at: Option<Monotonic>,
     /// When it is looked whether there is memory again, if some consumer waits for that.
     pub(super) memory_look_at: Option<Monotonic>,
+    /// When streams are read again that could not be read, and for which consumers.
+    pub(super) streams_look_at: Option<Monotonic>,
+    pub(super) unread_streams: Vec<u64>,
     /// Channels that failed after their method was taken.
     failed: Vec<(u16, Fault)>,
 }
@@ -182,6 +185,8 @@ impl Link {
             giving_up: Arc::default(),
             overdue_at: None,
             memory_look_at: None,
+            streams_look_at: None,
+            unread_streams: Vec::new(),
             failed: Vec::new(),
         }
     }

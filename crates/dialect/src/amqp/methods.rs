@@ -299,7 +299,7 @@ impl Core {
         let (number, promised) = (read.asked.consumer, read.asked.promised);
         let Some(result) = stream::go_on(channel, read, &mut self.link) else { return Ok(()) };
         self.ready.extend(channel.take_back(promised));
-        if stream::take(channel, number, result, &mut self.link)? == Look::Again {
+        if stream::take(channel, number, result, &mut self.link) == Look::Again {
             self.ready.push_back(number);
         }
         Ok(())

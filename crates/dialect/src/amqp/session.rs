@@ -363,6 +363,7 @@ impl Session for AmqpSession {
         self.watch_life();
         self.watch_overdue();
         self.watch_memory();
+        self.watch_unread_streams();
         self.watch_unfinished();
         self.go_on();
     }
@@ -376,8 +377,8 @@ impl Session for AmqpSession {
         if !self.core.ready.is_empty() && link.may_deliver() || link.may_begin_read() {
             return Some(Monotonic(0));
         }
-        let Link { overdue_at, memory_look_at, .. } = self.core.link;
-        let of_link = overdue_at.into_iter().chain(memory_look_at);
+        let Link { overdue_at, memory_look_at, streams_look_at, .. } = self.core.link;
+        let of_link = overdue_at.into_iter().chain(memory_look_at).chain(streams_look_at);
         let of_contents = self.core.publishing.deadline().into_iter().chain(self.core.unfinished.deadline());
         self.life_deadline().into_iter().chain(of_contents).chain(of_link).min()
     }

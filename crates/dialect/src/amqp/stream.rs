@@ -19,11 +19,16 @@ use super::consume::{COUNT_MAX, Look};
 use super::error::Fault;
 use super::headers::with_headers;
 use super::link::{Done, Link, READ_SIZE_MAX};
+use super::methods::Core;
+use super::session::AmqpSession;
 use super::unacked::Delivered;
 use crate::jobs::Begun;
 
 /// Header of deliveries, and argument of consumers: an offset.
 const OFFSET: &str = "x-stream-offset";
+
+/// How soon a stream is read again that could not be read, ms.
+const UNREAD_LOOK_MS: u64 = 1000;
 
 /// Header of messages: what they are filtered by.
 const FILTER_VALUE: &str = "x-stream-filter-value";
@@ -263,14 +268,24 @@ pub(super) fn go_on(channel: &mut Channel, streamed: Streamed, link: &mut Link) 
     Some(result)
 }
 
-/// Goes on with what was read for a consumer.
-pub(super) fn take(
-    channel: &mut Channel,
-    number: u64,
-    result: Result<StreamRead, Refusal>,
-    link: &mut Link,
-) -> Result<Look, Fault> {
-    let Some(consumer) = channel.consumers.get(number) else { return Ok(Look::Waits) };
+/// Goes on with what was read for a consumer. What cannot be read now is read again after a while.
+pub(super) fn take(channel: &mut Channel, number: u64, result: Result<StreamRead, Refusal>, link: &mut Link) -> Look {
+    let Some(consumer) = channel.consumers.get(number) else { return Look::Waits };
     consumer.is_reading = false;
-    Ok(deliver(channel, number, &result?, link))
+    let Ok(read) = result else {
+        link.streams_look_at.get_or_insert(link.now.monotonic.plus_ms(UNREAD_LOOK_MS));
+        link.unread_streams.push(number);
+        return Look::Waits;
+    };
+    deliver(channel, number, &read, link)
+}
+
+impl AmqpSession {
+    /// Looks after consumers whose streams could not be read when it is time for that.
+    pub(super) fn watch_unread_streams(&mut self) {
+        let Core { link, ready, .. } = &mut self.core;
+        if link.streams_look_at.take_if(|at| *at <= link.now.monotonic).is_some() {
+            ready.extend(link.unread_streams.drain(..));
+        }
+    }
 }

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use format::lane_entry::LANE_ENTRY_SIZE;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use testkit::store_options;
 use wire::amqp::method::basic::{Ack, Consume, Qos};
@@ -11,15 +12,15 @@ use wire::amqp::table::{TableWriter, Value};
 
 use crate::client::{Arguments, Bench, Client, START, persistent, short, to};
 
-const EIO: i32 = 5;
+pub(crate) const EIO: i32 = 5;
 
-fn on_disk(disk: &FaultyDisk) -> Bench {
+pub(crate) fn on_disk(disk: &FaultyDisk) -> Bench {
     let store = storage::Options { disk: Disk::new(disk.clone()), recent_size: 1, ..store_options(Path::new("/data")) };
     Bench::over(store, tempfile::tempdir().expect("directory"), START)
 }
 
 /// A queue `q` with messages `0` and so on, in a broker that was started again since: nothing of it is in memory.
-fn cold(disk: &FaultyDisk, count: usize, declare: impl FnOnce(&mut Client)) -> Bench {
+pub(crate) fn cold(disk: &FaultyDisk, count: usize, declare: impl FnOnce(&mut Client)) -> Bench {
     let bench = on_disk(disk);
     let mut client = bench.client();
     declare(&mut client);
@@ -33,7 +34,7 @@ fn cold(disk: &FaultyDisk, count: usize, declare: impl FnOnce(&mut Client)) -> B
 }
 
 /// The same of a queue of priorities with so many messages `low`, and as many urgent ones, `high`, that came later.
-fn with_urgent(disk: &FaultyDisk, count: usize, fill: impl FnOnce(&mut TableWriter<'_>)) -> Bench {
+pub(crate) fn with_urgent(disk: &FaultyDisk, count: usize, fill: impl FnOnce(&mut TableWriter<'_>)) -> Bench {
     cold(disk, 0, |client| {
         let arguments = Arguments::of(|table| {
             table.put("x-max-priority", Value::I32(2));
@@ -47,29 +48,30 @@ fn with_urgent(disk: &FaultyDisk, count: usize, fill: impl FnOnce(&mut TableWrit
     })
 }
 
-fn with_arguments(fill: impl FnOnce(&mut TableWriter<'_>)) -> impl FnOnce(&mut Client) {
+pub(crate) fn with_arguments(fill: impl FnOnce(&mut TableWriter<'_>)) -> impl FnOnce(&mut Client) {
     |client| _ = client.queue("q", true, &Arguments::of(fill))
 }
 
 /// How many messages of a queue are ready, and its consumers.
-fn counts(bench: &Bench, name: &str) -> String {
+pub(crate) fn counts(bench: &Bench, name: &str) -> String {
     let mut client = bench.client();
     client.send(1, QueueDeclare { queue: short(name), passive: true, ..QueueDeclare::default() });
     client.take().join("; ")
 }
 
 /// Lets seconds pass.
-fn pass(bench: &mut Bench, seconds: usize) {
+pub(crate) fn pass(bench: &mut Bench, seconds: usize) {
     (0..seconds).for_each(|_| bench.pass(1000));
 }
 
 /// Bodies of what was delivered.
-fn bodies(said: &[String]) -> Vec<&str> {
+pub(crate) fn bodies(said: &[String]) -> Vec<&str> {
     said.iter().filter_map(|line| line.split_once(": ")).map(|(_, body)| body).collect()
 }
 
-/// Writes over bytes of the first file of entries of each queue.
-fn overwrite(disk: &FaultyDisk, position: u64, change: impl Fn(&mut [u8; 20])) {
+/// Writes over the entry at an offset of each queue.
+fn overwrite(disk: &FaultyDisk, offset: u64, change: impl Fn(&mut [u8; LANE_ENTRY_SIZE])) {
+    let position = offset * LANE_ENTRY_SIZE as u64;
     let disk = Disk::new(disk.clone());
     let mut folders = vec![PathBuf::from("/data/sluice/queues")];
     while let Some(folder) = folders.pop() {
@@ -79,7 +81,7 @@ fn overwrite(disk: &FaultyDisk, position: u64, change: impl Fn(&mut [u8; 20])) {
                 folders.push(path);
                 continue;
             };
-            let mut bytes = [0; 20];
+            let mut bytes = [0; LANE_ENTRY_SIZE];
             file.read_at(&mut bytes, position).expect("reads");
             change(&mut bytes);
             file.write_at(&bytes, position).expect("writes");
@@ -115,7 +117,7 @@ fn a_queue_stays_as_short_as_it_is_to_be_though_entries_cannot_be_read() {
 #[test]
 fn messages_with_damaged_entries_are_not_lost_when_their_queue_is_swept() {
     // All of it, and one bit.
-    let changes: [fn(&mut [u8; 20]); 2] = [|bytes| bytes.fill(0), |bytes| bytes[7] ^= 1];
+    let changes: [fn(&mut [u8; LANE_ENTRY_SIZE]); 2] = [|bytes| bytes.fill(0), |bytes| bytes[7] ^= 1];
     for (number, change) in changes.into_iter().enumerate() {
         let disk = FaultyDisk::over(&MemoryDisk::new());
         let bench = cold(&disk, 5, |client| {
@@ -123,7 +125,7 @@ fn messages_with_damaged_entries_are_not_lost_when_their_queue_is_swept() {
         });
         bench.broker.close(bench.now).expect("closes");
         drop(bench);
-        overwrite(&disk, 20, change);
+        overwrite(&disk, 1, change);
         let mut bench = on_disk(&disk);
         pass(&mut bench, 10);
         assert_eq!((&*counts(&bench, "q"), &*counts(&bench, "dead")), ("queue q 0/0", "queue dead 5/0"), "{number}");
@@ -214,7 +216,7 @@ fn a_message_far_from_others_of_its_queue_is_not_lost_with_its_entry() {
     client.lose();
     bench.broker.close(bench.now).expect("closes");
     drop(bench);
-    overwrite(&disk, 20, |bytes| bytes[7] ^= 1);
+    overwrite(&disk, 1, |bytes| bytes[7] ^= 1);
     let mut client = on_disk(&disk).client();
     let got = [(); 3].map(|()| client.get("q", true));
     assert_eq!(got, ["got 1, 2 more: 0", "got 2, 1 more: 1", "got 3, 0 more: 2"]);
@@ -222,14 +224,13 @@ fn a_message_far_from_others_of_its_queue_is_not_lost_with_its_entry() {
 
 #[test]
 fn a_stream_has_every_message_whatever_bit_of_its_entry_is_wrong() {
-    // All but the bits of a time, which a stream has no use for.
-    for bit in 0..96 {
+    for bit in 0..LANE_ENTRY_SIZE * 8 {
         let disk = FaultyDisk::over(&MemoryDisk::new());
         let stream = |table: &mut TableWriter<'_>| _ = table.put("x-queue-type", Value::LongString(b"stream"));
         let bench = cold(&disk, 5, with_arguments(stream));
         bench.broker.close(bench.now).expect("closes");
         drop(bench);
-        overwrite(&disk, 20, |bytes| bytes[bit / 8] ^= 0x80 >> (bit % 8));
+        overwrite(&disk, 1, |bytes| bytes[bit / 8] ^= 0x80 >> (bit % 8));
         let bench = on_disk(&disk);
         let mut client = bench.client();
         client.send(1, Qos { prefetch_count: 10, ..Qos::default() });

@@ -20,3 +20,4 @@ mod streaming;
 mod topology;
 mod transactions;
 mod troubles;
+mod wrong_entries;

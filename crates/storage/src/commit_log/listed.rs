@@ -24,8 +24,8 @@ impl EntrySource for CommitLog {
         let written = self.watermarks.written();
         let (mut at, end) = (records.start.max(self.first()), records.end.min(written));
         let limit = at.after(LISTED_SIZE_MAX);
-        // Without an end there may be enough before the log's, but only behind something that is sure.
-        if end > limit && (records.end <= written || records.start < self.first()) {
+        // Without an end there may be enough before the log's, but only behind something that is sure: not from the log's first on.
+        if end > limit && (records.end <= written || records.start <= self.first()) {
             return Ok(None);
         }
         let mut entries = BTreeMap::new();

@@ -11,6 +11,9 @@ use crate::open_files::folder_of_all;
 use crate::search::partition_point;
 use crate::store::ReadMode;
 
+/// How often another thread may have what was made again forgotten before it is read.
+const TRIES: usize = 3;
+
 impl QueueIndex {
     /// Appends up to `count` entries from `from` on to `entries`; fewer at the end of the queue or of a file. What the file does not give back
     /// is made again from the log, if it may wait.
@@ -30,10 +33,17 @@ impl QueueIndex {
         if mode == ReadMode::IfCached {
             return Err(StorageError::WouldBlock);
         }
-        if self.make_again(from)? {
-            self.read_as_stored(from, count, mode, entries)?;
+        for _ in 0..TRIES {
+            if !self.make_again(from)? {
+                break;
+            }
+            match self.read_as_stored(from, count, mode, entries) {
+                Err(error) if error.is_unreadable() => {}
+                Ok(()) if entries.len() == before => {}
+                outcome => return outcome,
+            }
         }
-        if entries.len() == before { Err(self.lost(from, &problem)) } else { Ok(()) }
+        Err(self.lost(from, &problem))
     }
 
     /// The same, without what is neither in memory nor whole in the file.

@@ -21,8 +21,8 @@ const REMADE_MAX: usize = 65_536;
 /// Entries that are kept of one reading of the log at most.
 const REMADE_AT_ONCE_MAX: u64 = 16_384;
 
-/// How often an entry is asked for in vain before the log is read for it again.
-const VAIN_ASKS_MAX: u32 = 30;
+/// How often entries of a block are asked for in vain before the log is read for it again: at first, then twice as often each time.
+const VAIN_ASKS_MIN: u32 = 256;
 
 /// The log, as far as entries are made again from it.
 pub(crate) trait EntrySource: Debug + Send + Sync {
@@ -40,10 +40,19 @@ pub(crate) trait EntrySource: Debug + Send + Sync {
 pub(super) struct RemadeEntries {
     /// By their offsets.
     entries: BTreeMap<u64, Entry>,
-    /// Where blocks begin of which it was in vain, and how often it is not tried again.
-    vain: BTreeMap<u64, u32>,
+    /// Where blocks begin of which it was in vain.
+    vain: BTreeMap<u64, Vain>,
     /// How often all were forgotten.
     forgotten_count: u64,
+}
+
+/// A block of which it was in vain.
+#[derive(Clone, Copy, Debug)]
+struct Vain {
+    /// How often it is not tried again.
+    asks_left: u32,
+    /// The next time so often.
+    asks_next: u32,
 }
 
 impl RemadeEntries {
@@ -67,11 +76,8 @@ impl RemadeEntries {
         if self.entries.contains_key(&offset) {
             return Some(true);
         }
-        let asks = self.vain.get_mut(&block.start)?;
-        *asks = asks.saturating_sub(1);
-        if *asks == 0 {
-            self.vain.remove(&block.start);
-        }
+        let vain = self.vain.get_mut(&block.start)?;
+        vain.asks_left = vain.asks_left.checked_sub(1)?;
         Some(false)
     }
 
@@ -83,8 +89,11 @@ impl RemadeEntries {
         }
         self.entries.extend(made);
         let is_made = self.entries.contains_key(&offset);
-        if !is_made {
-            self.vain.insert(block.start, VAIN_ASKS_MAX);
+        if is_made {
+            self.vain.remove(&block.start);
+        } else {
+            let asks = self.vain.get(&block.start).map_or(VAIN_ASKS_MIN, |vain| vain.asks_next);
+            self.vain.insert(block.start, Vain { asks_left: asks, asks_next: asks.saturating_mul(2) });
         }
         is_made
     }
@@ -146,6 +155,7 @@ impl QueueIndex {
         let until = behind.map_or(block.end, |(offset, _)| offset).min(block.start + REMADE_AT_ONCE_MAX).max(block.end);
         let part = block.start..until + 1;
         let Some(mut found) = log.entries_of(self, part, begin..end)? else { return Ok(Vec::new()) };
+        drop_strays(&mut found);
         // Entries are made in the order of the log: one of before is of a removed topic of that name.
         let mut last = LogOffset(0);
         found.retain(|_, entry| {
@@ -156,7 +166,16 @@ impl QueueIndex {
         // What is not in the log before others that are was damaged, or removed with the beginning of the log.
         let behind = |offset| found.range(offset..).next().map(|(_, behind)| Entry::lost(behind.log_offset));
         let entry_at = |offset| found.get(&offset).copied().or_else(|| behind(offset)).map(|entry| (offset, entry));
-        Ok((block.start..until).filter_map(entry_at).collect())
+        // An entry that the file has is right, though its record could not be read now.
+        let is_needed = |(offset, entry): &(u64, Entry)| entry.has_record() || !self.is_stored(*offset);
+        Ok((block.start..until).filter_map(entry_at).filter(is_needed).collect())
+    }
+
+    /// Whether the file gives an entry back.
+    fn is_stored(&self, offset: u64) -> bool {
+        let mut entries = Vec::with_capacity(1);
+        let outcome = self.read_as_stored(QueueOffset(offset), 1, ReadMode::MayWait, &mut entries);
+        outcome.is_ok() && entries.first().is_some_and(|entry| entry.size > 0)
     }
 
     /// An entry below an offset, near it, that its record bears out.
@@ -180,5 +199,19 @@ impl QueueIndex {
         // Its tag code may be of other settings.
         found.get(&offset).filter(|found| (found.log_offset, found.size) == (entry.log_offset, entry.size))?;
         Some((offset, entry))
+    }
+}
+
+/// Drops records that say they are elsewhere: what is out of order between two that are in order.
+fn drop_strays(found: &mut BTreeMap<u64, Entry>) {
+    let places: Vec<_> = found.iter().map(|(offset, entry)| (*offset, entry.log_offset)).collect();
+    let mut before = None;
+    for (number, (offset, here)) in places.iter().enumerate() {
+        match before.zip(places.get(number + 1)) {
+            Some((before, (_, behind))) if before < *behind && !(before..*behind).contains(here) => {
+                found.remove(offset);
+            }
+            _ => before = Some(*here),
+        }
     }
 }

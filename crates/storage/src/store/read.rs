@@ -41,12 +41,6 @@ impl Store {
         self.log.read(queue, entries, mode)
     }
 
-    /// The entry at `offset` of `queue`, and those around it, made again from the log, whatever its file has; `None` where that is in vain. Reads
-    /// from the disk.
-    pub fn make_entry_again(&self, queue: &QueueIndex, offset: QueueOffset) -> Result<Option<Entry>, StorageError> {
-        if queue.make_again(offset)? { queue.entry(offset) } else { Ok(None) }
-    }
-
     /// Has the log say that entries of a queue cannot be read, nor made again, once for each folder.
     pub fn tell_lost_entries(&self, error: &StorageError) {
         if let StorageError::Damaged { path, problem } = error {
