@@ -365,7 +365,7 @@ impl HandOut {
     }
 
     /// What cannot be read now was given to nobody, and what is behind it is not read either. What is damaged or gone is settled: the store has
-    /// told of it. Where it was settled, or its entry is at fault, others may be taken in its place unless order matters.
+    /// told of it. Where it was settled, or its segment is missing, others may be taken in its place unless order matters.
     fn read_one_by_one(&mut self, store: &Store, now: Monotonic) -> Result<bool, StorageError> {
         let Some((lane, _)) = self.wanted.lanes.get(self.next) else { return Ok(false) };
         let (lane, owner, in_order) = (lane.clone(), self.wanted.owner(), self.wanted.attempt.is_some());
