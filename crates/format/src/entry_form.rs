@@ -1,6 +1,6 @@
 //! How the entries of one queue stand in its files: of a topic as a Java broker has them, of a message queue's lane with a checksum.
 
-use base::{QueueId, QueueNumber, QueueOffset, TopicName};
+use base::{LogOffset, QueueId, QueueNumber, QueueOffset, TopicName};
 
 use crate::lane_entry::{LANE_ENTRY_SIZE, LanePlace};
 use crate::queue_entry::{ENTRY_SIZE, Entry};
@@ -63,6 +63,21 @@ impl EntryForm {
         match self {
             Self::OfTopic => Entry::decode(bytes),
             Self::OfLane { queue, lane } => LanePlace { queue, lane, offset: QueueOffset(offset) }.decode(bytes),
+        }
+    }
+
+    /// Appends the entries from an offset on to `entries`: of a topic each, none as one of no size, with a checksum those before one that is
+    /// none.
+    pub fn decode_all(self, from: u64, bytes: &[u8], entries: &mut Vec<Entry>) {
+        match self {
+            Self::OfTopic => {
+                let none = Entry { log_offset: LogOffset(0), size: 0, tag_code: 0 };
+                entries.extend(bytes.chunks_exact(ENTRY_SIZE).map(|bytes| Entry::decode(bytes).unwrap_or(none)));
+            }
+            Self::OfLane { .. } => {
+                let pieces = (from..).zip(bytes.chunks_exact(LANE_ENTRY_SIZE));
+                entries.extend(pieces.map_while(|(offset, bytes)| self.decode(offset, bytes)));
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use base::{LogOffset, QueueOffset};
+use base::QueueOffset;
 use format::queue_entry::Entry;
 
 use super::QueueIndex;
@@ -89,14 +89,9 @@ impl QueueIndex {
             outcome => outcome?,
         }
         // Those made again come in another read.
-        let whole = remade.peek().map_or(in_file, |(first, _)| first - from.0) as usize;
-        for (offset, piece) in (from.0..).zip(bytes.chunks_exact(form.size() as usize).take(whole)) {
-            match form.decode(offset, piece) {
-                Some(entry) => entries.push(entry),
-                None if form.has_checksum() => break,
-                None => entries.push(Entry { log_offset: LogOffset(0), size: 0, tag_code: 0 }),
-            }
-        }
+        let whole = remade.peek().map_or(in_file, |(first, _)| first - from.0);
+        bytes.truncate((whole * form.size()) as usize);
+        form.decode_all(from.0, &bytes, entries);
         Ok(())
     }
 
