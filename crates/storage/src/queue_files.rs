@@ -50,6 +50,8 @@ pub(crate) struct Trust<'a> {
     pub(crate) below: LogOffset,
     /// Where one is looked up that a crash may have left half written.
     pub(crate) segments: &'a [Arc<Segment>],
+    /// No crash can have.
+    pub(crate) is_orderly: bool,
 }
 
 /// Opens every queue found in the data directory, with the entries that can be trusted: of queues of topics, and of lanes of message queues.
@@ -290,8 +292,10 @@ impl Look<'_> {
             begins / SECTOR_SIZE == ends / SECTOR_SIZE
         };
         if self.of_message_queues {
-            // A crash leaves no other entry within one sector than one that was written.
-            while is_in_sector(count) && file.is_overwritten(count)? {
+            // A crash leaves no other entry within one sector than one that was written, an orderly stop none at all.
+            while file.is_overwritten(count)?
+                && (self.trust.is_orderly || is_in_sector(count) || file.is_overwritten(count + 1)?)
+            {
                 count += 1;
             }
             return Ok(count);

@@ -26,7 +26,7 @@ use base::offset::{Watermark, Watermarks};
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use format::index_rules::IndexRules;
 use format::key_index::SLOT_SIZE;
-use format::queue_entry::ENTRY_SIZE;
+use format::lane_entry::LANE_ENTRY_SIZE;
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
@@ -125,7 +125,7 @@ impl Options {
     /// Bytes to reserve: what a checkpoint writes at most, unless there are very many queues.
     pub(crate) fn checkpoint_reserve(&self) -> u64 {
         let slots = if self.key_index { u64::from(self.key_index_slots) * SLOT_SIZE as u64 } else { 0 };
-        let entries = self.gathered_entries.saturating_mul(ENTRY_SIZE as u64);
+        let entries = self.gathered_entries.saturating_mul(LANE_ENTRY_SIZE as u64);
         self.checkpoint_reserve.unwrap_or_else(|| slots.saturating_add(entries).saturating_add(CHECKPOINT_RESERVE_MIN))
     }
 }

@@ -89,10 +89,11 @@ impl Model {
         (count_max, size_max, room): (usize, usize, usize),
     ) -> Result<StreamRead, Refusal> {
         let offset = match from {
-            StreamPlace::At(offset) => offset,
-            StreamPlace::Since(time) => self.first_since(stream, time).map_err(internal)?,
+            StreamPlace::At(offset) => Ok(offset),
+            StreamPlace::Since(time) => self.first_since(stream, time),
         };
-        let read = self.read_stream_as(stream, offset, (count_max, size_max, room), ReadMode::MayWait);
+        let bounds = (count_max, size_max, room);
+        let read = offset.and_then(|offset| self.read_stream_as(stream, offset, bounds, ReadMode::MayWait));
         read.inspect_err(|error| self.store.tell_lost_entries(error)).map_err(internal)
     }
 

@@ -336,12 +336,16 @@ fn a_start_passes_over_no_message_whose_entry_says_that_it_is_before_the_log() {
     assert_eq!(drained(&with_retention(&disk), "q"), numbers(10));
 }
 
-/// In good order, or without a last word.
+/// In good order, or without a last word. Entry 21 lies in two sectors.
 #[test]
 fn a_start_finds_the_end_of_a_queue_though_its_last_entries_are_wrong() {
-    for (from, is_in_order) in [(0, true), (3, true), (4, true), (0, false), (3, false), (4, false)] {
+    let cases = [(0, 5), (3, 5), (4, 5), (21, 40), (20, 22)].into_iter().flat_map(|(from, count)| {
+        let is_torn = from == 20;
+        [(from, count, true)].into_iter().chain((!is_torn).then_some((from, count, false)))
+    });
+    for (from, count, is_in_order) in cases {
         let disk = FaultyDisk::over(&MemoryDisk::new());
-        let bench = cold(&disk, 5, |client| client.simple_queue("q"));
+        let bench = cold(&disk, count, |client| client.simple_queue("q"));
         if is_in_order {
             bench.broker.close(bench.now).expect("closes");
         } else {
@@ -352,13 +356,49 @@ fn a_start_finds_the_end_of_a_queue_though_its_last_entries_are_wrong() {
             bench.broker.keep(bench.now).expect("kept");
         }
         drop(bench);
-        (from..5).for_each(|offset| Files::of(&disk).change(0, offset, |entry| entry[0] ^= 0x40));
+        (from..count as u64).for_each(|offset| Files::of(&disk).change(0, offset, |entry| entry[0] ^= 0x40));
         let bench = on_disk(&disk);
         bench.client().publish_with(to("q"), persistent(), b"new");
-        let behind = if is_in_order { &["new"][..] } else { &["behind the checkpoint", "new"] };
-        let expected: Vec<_> = ["0", "1", "2", "3", "4"].iter().chain(behind).copied().collect();
-        assert_eq!(drained(&bench, "q"), expected, "from {from}, in order: {is_in_order}");
+        let mut expected: Vec<_> = (0..count).map(|number| number.to_string()).collect();
+        expected.extend((!is_in_order).then(|| "behind the checkpoint".to_owned()));
+        expected.push("new".to_owned());
+        assert_eq!(drained(&bench, "q"), expected, "from {from} of {count}, in order: {is_in_order}");
     }
+}
+
+/// What looks like an entry behind the last one is none: the next message shows it.
+#[test]
+fn bytes_behind_the_last_entry_hold_a_queue_up_until_the_next_message_and_no_longer() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let bench = cold(&disk, 3, |client| client.simple_queue("q"));
+    let mut bench = changed(&disk, bench, |files| files.write(0, 3 * ENTRY, &[0x21; LANE_ENTRY_SIZE]));
+    let mut client = bench.client();
+    let mut said = client.consume("q", "c", true);
+    pass(&mut bench, 60);
+    bench.client().publish_with(to("q"), persistent(), b"3");
+    pass(&mut bench, 1);
+    client.now = bench.now;
+    said.extend(client.take());
+    assert_eq!(bodies(&said), ["0", "1", "2", "3"]);
+}
+
+#[test]
+fn lost_messages_count_as_dropped_where_a_queue_is_too_long() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let mut bench = cold(&disk, 0, |client| {
+        client.queue("q", true, &Arguments::of(|table| _ = table.put("x-max-length", Value::I32(10))));
+        fill(client, &["q"], 10);
+    });
+    let files = Files::of(&disk);
+    for offset in 0..5 {
+        write(&disk, Path::new(LOG), files.place(0, offset) + 8, &[0xff; 4]);
+        files.change(0, offset, |entry| entry.fill(0));
+    }
+    let mut client = bench.client();
+    ["new 1", "new 2"].iter().for_each(|body| client.publish_with(to("q"), persistent(), body.as_bytes()));
+    pass(&mut bench, 3);
+    let expected: Vec<_> = numbers(10)[5..].iter().cloned().chain(["new 1".to_owned(), "new 2".to_owned()]).collect();
+    assert_eq!(drained(&bench, "q"), expected);
 }
 
 struct Random(u64);

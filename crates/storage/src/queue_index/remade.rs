@@ -21,8 +21,9 @@ const REMADE_MAX: usize = 65_536;
 /// Entries that are kept of one reading of the log at most.
 const REMADE_AT_ONCE_MAX: u64 = 16_384;
 
-/// How often entries of a block are asked for in vain before the log is read for it again: at first, then twice as often each time.
+/// How often entries of a block are asked for in vain before the log is read for it again: at first, then twice as often each time, at most.
 const VAIN_ASKS_MIN: u32 = 256;
+const VAIN_ASKS_MAX: u32 = 4096;
 
 /// The log, as far as entries are made again from it.
 pub(crate) trait EntrySource: Debug + Send + Sync {
@@ -53,6 +54,8 @@ struct Vain {
     asks_left: u32,
     /// The next time so often.
     asks_next: u32,
+    /// Where the queue ended, if nothing was behind the block: once there is, it can be told what is missing.
+    end: Option<u64>,
 }
 
 impl RemadeEntries {
@@ -72,17 +75,17 @@ impl RemadeEntries {
     }
 
     /// Whether an entry is there, or its block is not to be tried for now.
-    fn known(&mut self, offset: u64, block: &Range<u64>) -> Option<bool> {
+    fn known(&mut self, offset: u64, block: &Range<u64>, end: u64) -> Option<bool> {
         if self.entries.contains_key(&offset) {
             return Some(true);
         }
-        let vain = self.vain.get_mut(&block.start)?;
+        let vain = self.vain.get_mut(&block.start).filter(|vain| vain.end.is_none_or(|before| before == end))?;
         vain.asks_left = vain.asks_left.checked_sub(1)?;
         Some(false)
     }
 
     /// Notes what was made again; whether the entry at `offset` was.
-    fn note(&mut self, offset: u64, block: &Range<u64>, made: Vec<(u64, Entry)>) -> bool {
+    fn note(&mut self, offset: u64, block: &Range<u64>, end: u64, made: Vec<(u64, Entry)>) -> bool {
         if self.entries.len() + self.vain.len() >= REMADE_MAX {
             self.entries.clear();
             self.vain.clear();
@@ -92,8 +95,9 @@ impl RemadeEntries {
         if is_made {
             self.vain.remove(&block.start);
         } else {
-            let asks = self.vain.get(&block.start).map_or(VAIN_ASKS_MIN, |vain| vain.asks_next);
-            self.vain.insert(block.start, Vain { asks_left: asks, asks_next: asks.saturating_mul(2) });
+            let asks_left = self.vain.get(&block.start).map_or(VAIN_ASKS_MIN, |vain| vain.asks_next);
+            let asks_next = asks_left.saturating_mul(2).min(VAIN_ASKS_MAX);
+            self.vain.insert(block.start, Vain { asks_left, asks_next, end: (block.end >= end).then_some(end) });
         }
         is_made
     }
@@ -108,23 +112,23 @@ impl RemadeEntries {
 impl QueueIndex {
     /// Makes the entry at `offset` again, with those around it; whether there is one now. Waits for the disk.
     pub(crate) fn make_again(&self, offset: QueueOffset) -> Result<bool, StorageError> {
-        let block = self.block_of(offset.0);
-        if let Some(is_there) = self.state.lock().remade.known(offset.0, &block) {
+        let (block, end) = (self.block_of(offset.0), self.end().0);
+        if let Some(is_there) = self.state.lock().remade.known(offset.0, &block, end) {
             return Ok(is_there);
         }
         // One after the other: each may read much of the log. Another may have made it meanwhile.
         let _turn = self.files.turn_to_make_again();
         let forgotten_count = {
             let remade = &mut self.state.lock().remade;
-            if let Some(is_there) = remade.known(offset.0, &block) {
+            if let Some(is_there) = remade.known(offset.0, &block, end) {
                 return Ok(is_there);
             }
             remade.forgotten_count
         };
-        let made = self.listed_in_log(&block)?;
+        let made = self.listed_in_log(offset.0, &block)?;
         let is_made = {
             let remade = &mut self.state.lock().remade;
-            remade.forgotten_count == forgotten_count && remade.note(offset.0, &block, made)
+            remade.forgotten_count == forgotten_count && remade.note(offset.0, &block, end, made)
         };
         if is_made {
             tracing::warn!(
@@ -145,17 +149,18 @@ impl QueueIndex {
         (file + begin).max(self.first().0)..(file + end).min(flushed.max(offset + 1))
     }
 
-    /// What the log says of a block of the queue, and of what is behind it up to an entry that is sure; not of all where it is damaged.
-    fn listed_in_log(&self, block: &Range<u64>) -> Result<Vec<(u64, Entry)>, StorageError> {
+    /// What the log says of the entries around an offset: of its block from one that is sure on, and up to one that is; not of all where the log
+    /// is damaged.
+    fn listed_in_log(&self, offset: u64, block: &Range<u64>) -> Result<Vec<(u64, Entry)>, StorageError> {
         let Some(log) = self.files.entry_source() else { return Ok(Vec::new()) };
-        let before = self.sure_before(block.start, &*log);
-        let behind = self.sure_from(block.end, &*log);
+        let before = self.sure_before(offset, &*log);
+        let behind = self.sure_from(offset + 1, &*log);
         let begin = before.map_or(LogOffset(0), |(_, entry)| entry.log_offset);
         let end = behind.map_or(LogOffset(u64::MAX), |(_, entry)| entry.log_offset.after(u64::from(entry.size)));
-        let until = behind.map_or(block.end, |(offset, _)| offset).min(block.start + REMADE_AT_ONCE_MAX).max(block.end);
-        let part = block.start..until + 1;
-        let Some(mut found) = log.entries_of(self, part, begin..end)? else { return Ok(Vec::new()) };
-        drop_strays(&mut found);
+        let from = before.map_or(block.start, |(sure, _)| (sure + 1).max(block.start));
+        let until = behind.map_or(block.end, |(sure, _)| sure).min(from + REMADE_AT_ONCE_MAX).max(offset + 1);
+        let Some(mut found) = log.entries_of(self, from..until + 1, begin..end)? else { return Ok(Vec::new()) };
+        drop_strays(&mut found, before.map(|(_, entry)| entry.log_offset));
         // Entries are made in the order of the log: one of before is of a removed topic of that name.
         let mut last = LogOffset(0);
         found.retain(|_, entry| {
@@ -168,7 +173,7 @@ impl QueueIndex {
         let entry_at = |offset| found.get(&offset).copied().or_else(|| behind(offset)).map(|entry| (offset, entry));
         // An entry that the file has is right, though its record could not be read now.
         let is_needed = |(offset, entry): &(u64, Entry)| entry.has_record() || !self.is_stored(*offset);
-        Ok((block.start..until).filter_map(entry_at).filter(is_needed).collect())
+        Ok((from..until).filter_map(entry_at).filter(is_needed).collect())
     }
 
     /// Whether the file gives an entry back.
@@ -202,10 +207,9 @@ impl QueueIndex {
     }
 }
 
-/// Drops records that say they are elsewhere: what is out of order between two that are in order.
-fn drop_strays(found: &mut BTreeMap<u64, Entry>) {
+/// Drops records that say they are elsewhere: what is out of order between two that are in order. `before` is where the one before all lies.
+fn drop_strays(found: &mut BTreeMap<u64, Entry>, mut before: Option<LogOffset>) {
     let places: Vec<_> = found.iter().map(|(offset, entry)| (*offset, entry.log_offset)).collect();
-    let mut before = None;
     for (number, (offset, here)) in places.iter().enumerate() {
         match before.zip(places.get(number + 1)) {
             Some((before, (_, behind))) if before < *behind && !(before..*behind).contains(here) => {

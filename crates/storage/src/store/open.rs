@@ -240,8 +240,8 @@ fn recover_indexes(
     }
     // The checkpoint of a stop of our own is the end of the log: what is behind it a Java broker has written.
     let is_java_stop = recovery.was_clean && !rebuild.is_needed() && recover::has_record_at(segments, sure)?;
-    let checked = Trust { below: indexes_sure, segments };
-    let all = Trust { below: log_end.min(committed), segments: &[] };
+    let checked = Trust { below: indexes_sure, segments, is_orderly: false };
+    let all = Trust { below: log_end.min(committed), segments: &[], is_orderly: true };
     // Of lanes a Java broker knows nothing: whatever a crash before it left of them is still there.
     let [of_topics, of_lanes] = match recovery.was_clean && !rebuild.is_needed() {
         true if is_java_stop => [all, checked],
