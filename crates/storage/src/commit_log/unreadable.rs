@@ -15,7 +15,7 @@ use crate::error::StorageError;
 use crate::segment::Segment;
 use crate::store::ReadMode;
 
-/// Where a record cannot be read, so many places of its segment are tried.
+/// Where a record cannot be read, so many places of its segment are tried at least, if it has them.
 const PLACES_TRIED: u64 = 5;
 
 impl CommitLog {
@@ -97,7 +97,7 @@ impl CommitLog {
     fn places_of(&self, segment: &Segment) -> impl Iterator<Item = u64> + use<> {
         let size = self.watermarks.durable().0.min(segment.end()).saturating_sub(segment.base());
         let count = size.div_ceil(BLOCK_SIZE as u64);
-        let step = count.div_ceil(PLACES_TRIED).max(1);
+        let step = (count / PLACES_TRIED).max(1);
         (0..count).step_by(step as usize)
     }
 }
