@@ -32,6 +32,9 @@ const TOPICS_AT_ONCE: usize = 16;
 /// Ends of queues by their names.
 pub(crate) type Ends = HashMap<(TopicName, QueueId), QueueOffset>;
 
+/// A lane with what may be entries that were written over behind the last that is whole, and where that ends.
+pub(crate) type Overwritten = ((TopicName, QueueId), QueueOffset);
+
 /// What was found of the queues.
 #[derive(Default)]
 pub(crate) struct Found {
@@ -39,6 +42,8 @@ pub(crate) struct Found {
     /// Per queue, one past the last entry ever written to its files. Recovery need not clear anything behind a queue that ends here
     /// or later. Absent for queues that may have entries of records before the log.
     pub(crate) written_ends: Ends,
+    /// The log tells what of these are entries.
+    pub(crate) overwritten: Vec<Overwritten>,
     /// Queues whose entries were lost (see `Look::mark_lost`), and where they go on if the log has none of them either.
     pub(crate) emptied: Vec<((TopicName, QueueId), QueueOffset)>,
 }
@@ -89,6 +94,9 @@ impl Look<'_> {
             if let Some(written_end) = seen.written_end {
                 found.written_ends.insert(key(), QueueOffset(written_end));
             }
+            if let Some(whole_end) = seen.whole_end {
+                found.overwritten.push((key(), QueueOffset(whole_end)));
+            }
             if seen.goes_on > 0 {
                 found.emptied.push((key(), QueueOffset(seen.goes_on)));
             }
@@ -123,6 +131,8 @@ struct Seen {
     bounds: (u64, u64),
     /// See `Found::written_ends`.
     written_end: Option<u64>,
+    /// Where the last entry ends that is whole, if there may be others that were written over.
+    whole_end: Option<u64>,
     /// Where a queue goes on whose entries were lost; else 0.
     goes_on: u64,
 }
@@ -194,14 +204,15 @@ impl Look<'_> {
             if start == newest {
                 written_end = file.written_count().map(|count| file.first() + count);
             }
-            let count = self.count(&file, folder)?;
+            let (whole, count) = self.count(&file, folder)?;
             // A mark beside the file that was to be set aside: the start that wrote it did not come so far.
             let is_mark = || Ok::<_, StorageError>(count == 1 && file.entry(0)?.is_some_and(|entry| entry.is_gap()));
             if count == 0 || start == newest && start != oldest && is_mark()? {
                 continue;
             }
             let bounds = (oldest / self.entry_size(), file.first() + count);
-            let mut seen = Seen { bounds, ..Seen::default() };
+            let whole_end = (whole < count).then_some(file.first() + whole);
+            let mut seen = Seen { bounds, whole_end, ..Seen::default() };
             if start == oldest {
                 // Skips entries of records before the log, which only the oldest file can have. Mostly its first entry shows that it
                 // has none.
@@ -237,7 +248,7 @@ impl Look<'_> {
     /// Whether all reads that a look at a file needs succeed.
     fn is_readable(&self, start: u64, folder: &QueueFolder) -> Result<bool, StorageError> {
         let asked = self.open(start, folder).and_then(|file| {
-            let count = self.count(&file, folder)?;
+            let (_, count) = self.count(&file, folder)?;
             file.entry(0)?;
             file.end_of_gone(self.log_first, count)
         });
@@ -284,21 +295,22 @@ impl Look<'_> {
         self.options.disk.sync_directory(directory)
     }
 
-    /// How many entries of one file can be trusted; with a checksum, also those that were written over and are made again.
-    fn count(&self, file: &EntryFile, folder: &QueueFolder) -> Result<u64, StorageError> {
+    /// How many entries of one file can be trusted; with a checksum, also with those that may be behind them and were written over.
+    fn count(&self, file: &EntryFile, folder: &QueueFolder) -> Result<(u64, u64), StorageError> {
         let mut count = file.end_before(self.trust.below, self.file_entries)?;
         let is_in_sector = |number: u64| {
             let (begins, ends) = (number * self.entry_size(), (number + 1) * self.entry_size() - 1);
             begins / SECTOR_SIZE == ends / SECTOR_SIZE
         };
         if self.of_message_queues {
+            let whole = count;
             // A crash leaves no other entry within one sector than one that was written, an orderly stop none at all.
             while file.is_overwritten(count)?
                 && (self.trust.is_orderly || is_in_sector(count) || file.is_overwritten(count + 1)?)
             {
                 count += 1;
             }
-            return Ok(count);
+            return Ok((whole, count));
         }
         while let Some(last) = count.checked_sub(1) {
             let is_whole = is_in_sector(last);
@@ -308,7 +320,7 @@ impl Look<'_> {
             }
             count = file.end_before(self.trust.below, last)?;
         }
-        Ok(count)
+        Ok((count, count))
     }
 
     /// Whether the log has the record of `entry`, listed at `offset`; `true` also where the segments cannot tell.

@@ -366,20 +366,26 @@ fn a_start_finds_the_end_of_a_queue_though_its_last_entries_are_wrong() {
     }
 }
 
-/// What looks like an entry behind the last one is none: the next message shows it.
+/// In good order, or without a last word.
 #[test]
-fn bytes_behind_the_last_entry_hold_a_queue_up_until_the_next_message_and_no_longer() {
-    let disk = FaultyDisk::over(&MemoryDisk::new());
-    let bench = cold(&disk, 3, |client| client.simple_queue("q"));
-    let mut bench = changed(&disk, bench, |files| files.write(0, 3 * ENTRY, &[0x21; LANE_ENTRY_SIZE]));
-    let mut client = bench.client();
-    let mut said = client.consume("q", "c", true);
-    pass(&mut bench, 60);
-    bench.client().publish_with(to("q"), persistent(), b"3");
-    pass(&mut bench, 1);
-    client.now = bench.now;
-    said.extend(client.take());
-    assert_eq!(bodies(&said), ["0", "1", "2", "3"]);
+fn bytes_behind_the_last_entry_of_a_queue_are_no_messages() {
+    for (count, is_in_order) in [(3, true), (100, true), (170, true), (3, false), (100, false), (170, false)] {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let arguments = Arguments::of(|table| _ = table.put("x-max-length", Value::I32(count)));
+        let bench = cold(&disk, count as usize, |client| _ = client.queue("q", true, &arguments));
+        if is_in_order {
+            bench.broker.close(bench.now).expect("closes");
+        }
+        drop(bench);
+        Files::of(&disk).write(0, count as u64 * ENTRY, &[0x21; 2 * BLOCK]);
+        let mut bench = on_disk(&disk);
+        pass(&mut bench, 2);
+        assert_eq!(counts(&bench, "q"), format!("queue q {count}/0"), "in order: {is_in_order}");
+        bench.client().publish_with(to("q"), persistent(), b"new");
+        pass(&mut bench, 2);
+        let expected: Vec<_> = (1..count).map(|number| number.to_string()).chain(["new".to_owned()]).collect();
+        assert_eq!(drained(&bench, "q"), expected, "{count}, in order: {is_in_order}");
+    }
 }
 
 #[test]

@@ -153,8 +153,10 @@ impl QueueIndex {
     /// is damaged.
     fn listed_in_log(&self, offset: u64, block: &Range<u64>) -> Result<Vec<(u64, Entry)>, StorageError> {
         let Some(log) = self.files.entry_source() else { return Ok(Vec::new()) };
-        let before = self.sure_before(offset, &*log);
-        let behind = self.sure_from(offset + 1, &*log);
+        let (mut before, mut behind) = (self.sure_before(offset, &*log), self.sure_from(offset + 1, &*log));
+        if before.is_none() || behind.is_none() {
+            (before, behind) = (self.sure_before(block.start, &*log), self.sure_from(block.end, &*log));
+        }
         let begin = before.map_or(LogOffset(0), |(_, entry)| entry.log_offset);
         let end = behind.map_or(LogOffset(u64::MAX), |(_, entry)| entry.log_offset.after(u64::from(entry.size)));
         let from = before.map_or(block.start, |(sure, _)| (sure + 1).max(block.start));
@@ -176,6 +178,21 @@ impl QueueIndex {
         Ok((from..until).filter_map(entry_at).filter(is_needed).collect())
     }
 
+    /// At a start: cuts the queue where the log, up to `written`, has nothing more in it behind the last entry that is whole. Where the log cannot
+    /// tell, all stays.
+    pub(crate) fn cut_behind(&self, whole_end: QueueOffset, written: LogOffset) -> Result<(), StorageError> {
+        let Some(log) = self.files.entry_source().filter(|_| whole_end < self.end()) else { return Ok(()) };
+        let begin = self.sure_before(whole_end.0, &*log).map_or(LogOffset(0), |(_, entry)| entry.log_offset);
+        let part = whole_end.0..self.end().0;
+        let Some(listed) = log.entries_of(self, part, begin..written)? else { return Ok(()) };
+        let end = listed.last_key_value().map_or(whole_end, |(last, _)| QueueOffset(last + 1));
+        if end < self.end() {
+            self.restart_at(end)?;
+            self.go_on_at_end();
+        }
+        Ok(())
+    }
+
     /// Whether the file gives an entry back.
     fn is_stored(&self, offset: u64) -> bool {
         let mut entries = Vec::with_capacity(1);
@@ -192,7 +209,8 @@ impl QueueIndex {
     /// The same from an offset on.
     fn sure_from(&self, offset: u64, log: &dyn EntrySource) -> Option<(u64, Entry)> {
         let steps = (0..u64::BITS).map(|power| offset.saturating_add((1 << power) - 1));
-        steps.take_while(|at| *at < self.end().0).find_map(|at| self.sure_at(at, log))
+        let last = self.end().0.checked_sub(1).filter(|last| *last >= offset);
+        steps.take_while(|at| *at < self.end().0).chain(last).find_map(|at| self.sure_at(at, log))
     }
 
     fn sure_at(&self, offset: u64, log: &dyn EntrySource) -> Option<(u64, Entry)> {

@@ -19,7 +19,7 @@ use crate::disk::{DirectoryLock, Disk};
 use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::{MESSAGE_QUEUES, OWN_FOLDER, OpenFiles, QUEUES};
-use crate::queue_files::{self, Ends, Found, Trust};
+use crate::queue_files::{self, Ends, Found, Overwritten, Trust};
 use crate::queue_index::QueueIndex;
 use crate::queue_table::QueueTable;
 use crate::recover::{self, Rebuild, Recovery, RecoveryProgress, Removed, Replay, Unpublished};
@@ -75,7 +75,7 @@ impl Store {
         let log_end = segments.last().map_or(sure, |last| LogOffset(last.end()));
         let durable = checkpoint.log_durable.map_or(sure, |durable| durable.min(log_end).max(sure));
         let rebuild = Rebuild::new(&disk, &root, &mut checkpoint, (sure, durable));
-        let Recovered { files, queues, written_ends, key_index, unpublished, end } =
+        let Recovered { files, queues, written_ends, overwritten, key_index, unpublished, end } =
             recover_indexes(&options, &segments, (sure, durable, end_at), rebuild, &mut recovery, state, progress)?;
         if end_at < LogOffset(u64::MAX) || checkpoint.log_durable.is_some_and(|durable| durable > end) {
             // The end is taken back, or segments were moved away. First, or a crash would leave a log that ends before what the checkpoint
@@ -125,7 +125,7 @@ impl Store {
             _lock: lock,
             options,
         };
-        store.begin(&written_ends, checkpoint.indexed.is_none() || checkpoint.needs_rebuild)?;
+        store.begin((&written_ends, &overwritten), checkpoint.indexed.is_none() || checkpoint.needs_rebuild)?;
         Ok((store, recovery))
     }
 
@@ -135,8 +135,16 @@ impl Store {
     }
 
     /// Writes what recovery found to the directory, and marks it as in use (`abort`).
-    fn begin(&self, written_ends: &Ends, needs_checkpoint: bool) -> Result<(), StorageError> {
+    fn begin(
+        &self,
+        (written_ends, overwritten): (&Ends, &[Overwritten]),
+        needs_checkpoint: bool,
+    ) -> Result<(), StorageError> {
         self.files.set_entry_source(Arc::<CommitLog>::downgrade(&self.log));
+        for ((topic, queue), whole_end) in overwritten {
+            let queue = self.queues.read().get(topic.as_str(), *queue).cloned();
+            queue.map_or(Ok(()), |queue| queue.cut_behind(*whole_end, self.log.watermarks().written()))?;
+        }
         self.settle_queues(written_ends)?;
         let (disk, root) = (&self.options.disk, &self.options.directory);
         // Even if nothing goes in: the next start takes a missing folder for a lost one.
@@ -201,6 +209,8 @@ struct Recovered {
     files: Arc<OpenFiles>,
     queues: QueueTable,
     written_ends: Ends,
+    /// See `queue_files::Found`.
+    overwritten: Vec<Overwritten>,
     key_index: Option<KeyIndex>,
     unpublished: Unpublished,
     /// End of the log.
@@ -248,7 +258,7 @@ fn recover_indexes(
         true => [all, all],
         false => [checked, checked],
     };
-    let Found { mut queues, mut written_ends, emptied } =
+    let Found { mut queues, mut written_ends, overwritten, emptied } =
         queue_files::open_queues(options, &files, log_first, [of_topics, of_lanes], &mut rebuild)?;
     let entries_from = if rebuild.is_needed() { log_first } else { sure };
     recovery.entries_made_again = rebuild.is_needed();
@@ -293,7 +303,7 @@ fn recover_indexes(
             queues.insert(Arc::new(begun));
         }
     }
-    Ok(Recovered { files, queues, written_ends, key_index, unpublished, end })
+    Ok(Recovered { files, queues, written_ends, overwritten, key_index, unpublished, end })
 }
 
 /// Whether folders of queues are gone that an earlier start, or the first flush of a lane, has made.
