@@ -6,7 +6,7 @@
 //! ```text
 //! offset  size  field                      file: sluice/queues/<queue>/<lane>/<20 digits: first byte's number>
 //!      0    20  entry                      (see `queue_entry`)
-//!     20     4  CRC-32 of numbers of queue and lane, queue offset, entry
+//!     20     4  CRC-32 of the entry, which begins with its place (`LanePlace::mixed`) instead of 0
 //! ```
 
 use base::{QueueNumber, QueueOffset};
@@ -45,14 +45,16 @@ impl LanePlace {
     }
 
     fn checksum_of(self, entry: &[u8]) -> u32 {
-        let mut place = [0; 16];
-        place[..4].copy_from_slice(&self.queue.0.to_be_bytes());
-        place[4..8].copy_from_slice(&self.lane.to_be_bytes());
-        place[8..].copy_from_slice(&self.offset.0.to_be_bytes());
-        let mut hasher = Hasher::new();
-        hasher.update(&place);
+        let mut hasher = Hasher::new_with_initial(self.mixed());
         hasher.update(entry);
         hasher.finalize()
+    }
+
+    /// The place in 32 bits: where the checksum begins. Multiplied by odd numbers, so that places in a row are far from each other.
+    const fn mixed(self) -> u32 {
+        let lane = ((self.queue.0 as u64) << 8 ^ self.lane as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = lane ^ self.offset.0.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        (mixed ^ mixed >> 32) as u32
     }
 }
 
