@@ -19,6 +19,18 @@ pub(crate) fn on_disk(disk: &FaultyDisk) -> Bench {
     Bench::over(store, tempfile::tempdir().expect("directory"), START)
 }
 
+/// The same, where retention takes all that it may.
+pub(crate) fn with_retention(disk: &FaultyDisk) -> Bench {
+    let store = storage::Options {
+        disk: Disk::new(disk.clone()),
+        recent_size: 1,
+        segment_size: 64 * 1024,
+        retention: storage::RetentionPolicy { size: Some(1), ..storage::RetentionPolicy::default() },
+        ..store_options(Path::new("/data"))
+    };
+    Bench::over(store, tempfile::tempdir().expect("directory"), START)
+}
+
 /// A queue `q` with messages `0` and so on, in a broker that was started again since: nothing of it is in memory.
 pub(crate) fn cold(disk: &FaultyDisk, count: usize, declare: impl FnOnce(&mut Client)) -> Bench {
     let bench = on_disk(disk);
@@ -282,17 +294,7 @@ fn messages_of_one_priority_expire_though_another_cannot_be_read_at_all() {
 #[test]
 fn retention_takes_nothing_that_is_in_a_queue_though_its_first_entry_says_that_it_is_elsewhere() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let open = || {
-        let store = storage::Options {
-            disk: Disk::new(disk.clone()),
-            recent_size: 1,
-            segment_size: 64 * 1024,
-            retention: storage::RetentionPolicy { size: Some(1), ..storage::RetentionPolicy::default() },
-            ..store_options(Path::new("/data"))
-        };
-        Bench::over(store, tempfile::tempdir().expect("directory"), START)
-    };
-    let bench = open();
+    let bench = with_retention(&disk);
     let mut client = bench.client();
     client.simple_queue("q");
     (0..300).for_each(|_| client.publish_with(to("q"), persistent(), &[b'x'; 1000]));
@@ -301,7 +303,7 @@ fn retention_takes_nothing_that_is_in_a_queue_though_its_first_entry_says_that_i
     drop(bench);
     // 128 KiB further on.
     overwrite(&disk, 0, |bytes| bytes[5] ^= 2);
-    let bench = open();
+    let bench = with_retention(&disk);
     for _ in 0..10 {
         bench.broker.store().checkpoint().expect("written");
         assert_eq!(bench.broker.retention.apply(bench.now).expect("applied").removed, 0);

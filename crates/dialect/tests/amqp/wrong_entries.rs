@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use format::lane_entry::LANE_ENTRY_SIZE;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
-use testkit::store_options;
 use wire::amqp::method::basic::{Ack, Consume, Publish, Qos};
 use wire::amqp::method::exchange::ExchangeDeclare;
 use wire::amqp::method::queue::QueueBind;
 use wire::amqp::table::{TableWriter, Value};
 
 use crate::client::{Arguments, Bench, Client, START, persistent, short, to};
-use crate::entries::{EIO, bodies, cold, counts, on_disk, pass};
+use crate::entries::{EIO, bodies, cold, counts, on_disk, pass, with_retention};
 
 const BLOCK: usize = 4096;
 const ENTRY: u64 = LANE_ENTRY_SIZE as u64;
@@ -281,17 +280,6 @@ fn a_queue_is_held_up_at_an_entry_that_cannot_be_made_again() {
         };
         assert_eq!(bodies(&rest), numbers(10)[5..], "kind {kind}");
     }
-}
-
-fn with_retention(disk: &FaultyDisk) -> Bench {
-    let store = storage::Options {
-        disk: Disk::new(disk.clone()),
-        recent_size: 1,
-        segment_size: 64 * 1024,
-        retention: storage::RetentionPolicy { size: Some(1), ..storage::RetentionPolicy::default() },
-        ..store_options(Path::new("/data"))
-    };
-    Bench::over(store, tempfile::tempdir().expect("directory"), START)
 }
 
 #[test]

@@ -13,7 +13,6 @@ use format::queue_entry::Entry;
 use super::QueueIndex;
 use crate::disk::BLOCK_SIZE;
 use crate::error::StorageError;
-use crate::store::ReadMode;
 
 /// Entries of one queue that are kept at most: beyond, all are forgotten, and made again where they are still needed.
 const REMADE_MAX: usize = 65_536;
@@ -174,7 +173,8 @@ impl QueueIndex {
         let behind = |offset| found.range(offset..).next().map(|(_, behind)| Entry::lost(behind.log_offset));
         let entry_at = |offset| found.get(&offset).copied().or_else(|| behind(offset)).map(|entry| (offset, entry));
         // An entry that the file has is right, though its record could not be read now.
-        let is_needed = |(offset, entry): &(u64, Entry)| entry.has_record() || !self.is_stored(*offset);
+        let is_stored = |offset| matches!(self.stored_entry(QueueOffset(offset)), Ok(Some(_)));
+        let is_needed = |(offset, entry): &(u64, Entry)| entry.has_record() || !is_stored(*offset);
         Ok((from..until).filter_map(entry_at).filter(is_needed).collect())
     }
 
@@ -193,13 +193,6 @@ impl QueueIndex {
         Ok(())
     }
 
-    /// Whether the file gives an entry back.
-    fn is_stored(&self, offset: u64) -> bool {
-        let mut entries = Vec::with_capacity(1);
-        let outcome = self.read_as_stored(QueueOffset(offset), 1, ReadMode::MayWait, &mut entries);
-        outcome.is_ok() && entries.first().is_some_and(|entry| entry.size > 0)
-    }
-
     /// An entry below an offset, near it, that its record bears out.
     fn sure_before(&self, offset: u64, log: &dyn EntrySource) -> Option<(u64, Entry)> {
         let steps = (0..u64::BITS).map_while(|power| offset.checked_sub(1 << power));
@@ -214,9 +207,7 @@ impl QueueIndex {
     }
 
     fn sure_at(&self, offset: u64, log: &dyn EntrySource) -> Option<(u64, Entry)> {
-        let mut entries = Vec::with_capacity(1);
-        self.read_as_stored(QueueOffset(offset), 1, ReadMode::MayWait, &mut entries).ok()?;
-        let entry = entries.pop().filter(|entry| entry.size > 0 && entry.has_record())?;
+        let entry = self.stored_entry(QueueOffset(offset)).ok()?.filter(Entry::has_record)?;
         let record = entry.log_offset..entry.log_offset.after(u64::from(entry.size));
         let found = log.entries_of(self, offset..offset + 1, record).ok()??;
         // Its tag code may be of other settings.
