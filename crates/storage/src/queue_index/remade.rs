@@ -178,13 +178,17 @@ impl QueueIndex {
         Ok((from..until).filter_map(entry_at).filter(is_needed).collect())
     }
 
-    /// At a start: cuts the queue where the log, up to `written`, has nothing more in it behind the last entry that is whole. Where the log cannot
-    /// tell, all stays.
-    pub(crate) fn cut_behind(&self, whole_end: QueueOffset, written: LogOffset) -> Result<(), StorageError> {
+    /// At a start: cuts the queue where the log, whose bounds are given, has nothing more in it behind the last entry that is whole. Where the log
+    /// cannot tell, all stays: it cannot be read, or its beginning is gone, with what the queue may have had there.
+    pub(crate) fn cut_behind(&self, whole_end: QueueOffset, bounds: Range<LogOffset>) -> Result<(), StorageError> {
         let Some(log) = self.files.entry_source().filter(|_| whole_end < self.end()) else { return Ok(()) };
-        let begin = self.sure_before(whole_end.0, &*log).map_or(LogOffset(0), |(_, entry)| entry.log_offset);
+        let begin = match self.sure_before(whole_end.0, &*log) {
+            Some((_, entry)) => entry.log_offset,
+            None if bounds.start == LogOffset(0) => bounds.start,
+            None => return Ok(()),
+        };
         let part = whole_end.0..self.end().0;
-        let Some(listed) = log.entries_of(self, part, begin..written)? else { return Ok(()) };
+        let Ok(Some(listed)) = log.entries_of(self, part, begin..bounds.end) else { return Ok(()) };
         let end = listed.last_key_value().map_or(whole_end, |(last, _)| QueueOffset(last + 1));
         if end < self.end() {
             self.restart_at(end)?;

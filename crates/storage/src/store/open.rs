@@ -143,7 +143,9 @@ impl Store {
         self.files.set_entry_source(Arc::<CommitLog>::downgrade(&self.log));
         for ((topic, queue), whole_end) in overwritten {
             let queue = self.queues.read().get(topic.as_str(), *queue).cloned();
-            queue.map_or(Ok(()), |queue| queue.cut_behind(*whole_end, self.log.watermarks().written()))?;
+            queue.map_or(Ok(()), |queue| {
+                queue.cut_behind(*whole_end, self.log.first()..self.log.watermarks().written())
+            })?;
         }
         self.settle_queues(written_ends)?;
         let (disk, root) = (&self.options.disk, &self.options.directory);
