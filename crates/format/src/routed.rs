@@ -211,6 +211,12 @@ pub fn is_routed(topic: &[u8], flags: i32) -> bool {
     flags & system_flag::ROUTED != 0 && of_rollback && topic == ROUTED_TOPIC.as_bytes()
 }
 
+/// Whether a record of this topic and system flag is no routed message, and may have been one before it was damaged.
+pub fn may_have_been_routed(topic: &[u8], flags: i32) -> bool {
+    let is_marked = flags & system_flag::ROUTED != 0 || topic == ROUTED_TOPIC.as_bytes();
+    is_marked && !is_routed(topic, flags)
+}
+
 /// Why a record is no routed message that can be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoutedError {

@@ -94,6 +94,11 @@ impl Checkpoint {
         Ok(bytes.get(OWN_AT..OWN_AT + 8) == Some(&OWN_MAGIC.to_be_bytes()))
     }
 
+    /// Whether a start has to write another: a crash before that would have nothing to compare with, or make again what was made.
+    pub(crate) const fn is_to_be_replaced(&self) -> bool {
+        self.indexed.is_none() || self.needs_rebuild
+    }
+
     /// What is left of it if the log ends at `end`, and its newest segment begins at `last_time`.
     pub(crate) fn lowered_to(self, end: LogOffset, last_time: Timestamp) -> Self {
         Self {

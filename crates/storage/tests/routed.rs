@@ -8,12 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::metric::Metrics;
-use base::{QueueId, QueueNumber, QueueOffset, Timestamp, TopicName};
+use base::{QueueNumber, QueueOffset, Timestamp};
 use format::lane_code::{LaneCode, body_size};
 use format::queue_entry::Entry;
 use format::record::Record;
-use format::routed::{Routed, RoutedDraft};
-use storage::{AppendBatch, Options, QueueIndex, ReadMode, Store};
+use format::routed::Routed;
+use storage::{Options, ReadMode, Store};
+use support::lanes::{append, lane, push};
 use support::orders;
 
 fn options(directory: &Path) -> Options {
@@ -22,34 +23,6 @@ fn options(directory: &Path) -> Options {
 
 fn open(options: &Options) -> Store {
     Store::open(options.clone(), Arc::new(Metrics::default()), &mut |_| ()).expect("opens").0
-}
-
-fn lane(store: &Store, (number, lane): (u32, u8)) -> Arc<QueueIndex> {
-    store.queue(&TopicName::of_message_queue(QueueNumber(number)), QueueId(u32::from(lane)))
-}
-
-type To = ((u32, u8), Option<u64>);
-
-fn push(store: &Store, batch: &mut AppendBatch, body: &[u8], to: &[To]) {
-    let draft = RoutedDraft {
-        exchange: b"trades",
-        key: b"stock.eu",
-        header: b"header",
-        body: &[body],
-        born_timestamp: Timestamp(500),
-        born_host: "127.0.0.1:40000".parse().expect("an address"),
-        store_host: "127.0.0.1:10911".parse().expect("an address"),
-        deaths: 0,
-    };
-    let destinations: Vec<_> = to.iter().map(|(at, time_to_live)| (lane(store, *at), *time_to_live)).collect();
-    batch.push_routed(&draft, &destinations);
-}
-
-fn append(store: &Store, body: &[u8], to: &[To]) {
-    let mut batch = store.begin_batch(0);
-    push(store, &mut batch, body, to);
-    store.append(batch, Timestamp(1000)).expect("appends");
-    store.write_staged().expect("writes");
 }
 
 /// Bodies that a lane leads to, each with its expiry; 0 for none. Each entry tells the body's size.

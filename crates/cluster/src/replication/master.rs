@@ -300,6 +300,8 @@ impl MasterSession {
                 "the master's log ends at {last}, and this one at {end}: it has what the master never had, or has lost. Empty this broker's data directory to have the master's log copied anew, or make this broker the master"
             )));
         }
+        // By now: the log may have gone on over the other connection, and the master have removed what both had.
+        let end = self.state.end();
         if let Some(first) = first.filter(|first| end != LogOffset(0) && end < *first) {
             return Err(self.give_up(format!(
                 "the master's log begins at {first} by now, and this one ends at {end}: empty this broker's data directory to have the master's log copied anew"

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
 use base::session::Session;
@@ -23,7 +23,7 @@ use crate::{START, Woken};
 
 #[derive(Default)]
 struct Slave {
-    end: u64,
+    end: AtomicU64,
     newest: Option<Newest>,
     owed: Mutex<VecDeque<Owed>>,
     taken: Mutex<Vec<MasterTables>>,
@@ -33,7 +33,7 @@ struct Slave {
 
 impl FollowerState for Slave {
     fn end(&self) -> LogOffset {
-        LogOffset(self.end)
+        LogOffset(self.end.load(Ordering::SeqCst))
     }
 
     fn newest(&self) -> Result<Option<Newest>, String> {
@@ -220,7 +220,7 @@ const ROUND: [i32; 6] = [
 
 fn slave(end: u64, newest: Option<&'static [u8]>) -> Slave {
     let newest = newest.map(|record| Newest { start: LogOffset(end - 1), record: Bytes::from_static(record) });
-    Slave { end, newest, ..Slave::default() }
+    Slave { end: end.into(), newest, ..Slave::default() }
 }
 
 #[test]
@@ -314,6 +314,22 @@ fn only_the_log_that_the_master_has_is_followed() {
                 assert!(slave.ready.lock().is_empty() && slave.taken.lock().is_empty());
             }
         }
+    }
+}
+
+/// Its log goes on over another connection while the master is asked, which removes what both had of it before.
+#[test]
+fn a_slave_that_goes_on_meanwhile_is_not_behind_and_not_ahead() {
+    for (moved_to, problem) in [(1000, None), (9500, None), (999, Some("this one ends at 999"))] {
+        let slave = Arc::new(slave(998, Some(b"record")));
+        let mut connected = Connected::of(&slave);
+        let asked = connected.asked().expect("for its part of the log");
+        slave.end.store(moved_to, Ordering::SeqCst);
+        connected.answer(&asked, 0, &[], br#"{"table":{"commitLogMinOffset":"1000","commitLogMaxOffset":"9000"}}"#);
+        connected.run(&MASTER);
+        let told = connected.problem();
+        assert_eq!(told.is_some(), problem.is_some(), "{told:?}");
+        assert!(problem.is_none_or(|problem| told.is_some_and(|told| told.contains(problem))));
     }
 }
 

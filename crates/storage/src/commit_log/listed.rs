@@ -1,18 +1,18 @@
 //! The entries that records of the log have in a queue, for one whose files have lost them.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use base::LogOffset;
 use format::queue_entry::Entry;
 use format::record::{self, Kind, Record};
+use format::routed::may_have_been_routed;
 
 use super::CommitLog;
 use crate::error::StorageError;
-use crate::queue_index::{EntrySource, QueueIndex};
+use crate::queue_index::{EntrySource, Listed, QueueIndex};
 
 /// Bytes of the log that are read at most: some seconds.
-const LISTED_SIZE_MAX: u64 = 1 << 30;
+pub(crate) const LISTED_SIZE_MAX: u64 = 1 << 30;
 
 impl EntrySource for CommitLog {
     fn entries_of(
@@ -20,7 +20,7 @@ impl EntrySource for CommitLog {
         queue: &QueueIndex,
         part: Range<u64>,
         records: Range<LogOffset>,
-    ) -> Result<Option<BTreeMap<u64, Entry>>, StorageError> {
+    ) -> Result<Option<Listed>, StorageError> {
         let written = self.watermarks.written();
         let (mut at, end) = (records.start.max(self.first()), records.end.min(written));
         let limit = at.after(LISTED_SIZE_MAX);
@@ -28,45 +28,47 @@ impl EntrySource for CommitLog {
         if end > limit && (records.end <= written || records.start <= self.first()) {
             return Ok(None);
         }
-        let mut entries = BTreeMap::new();
+        let mut listed = Listed::default();
         while at < end.min(limit) {
             let Some(head) = self.read_or_tell(at, record::LOG_OFFSET_WITHIN)? else { return Ok(None) };
             match record::kind_at(&head) {
                 Ok(Kind::Filler(size)) => at = at.after(size.max(1) as u64),
                 Ok(Kind::Record(size)) if at.after(size as u64) <= end => {
-                    // What the disk cannot read, or is damaged, is in no queue.
-                    if let Some(bytes) = self.read_or_tell(at, size)? {
-                        self.list(queue, &part, (at, &bytes), &mut entries);
-                    }
+                    let bytes = self.read_or_tell(at, size)?;
+                    let is_whole = bytes.is_some_and(|bytes| self.list(queue, &part, (at, &bytes), &mut listed));
+                    listed.misses_records |= !is_whole;
                     at = at.after(size as u64);
                 }
                 _ => return Ok(None),
             }
         }
-        Ok(Some(entries))
+        Ok(Some(listed))
     }
 }
 
 impl CommitLog {
-    /// Adds the entries that a record has in a part of a queue. What it says of its places is in its body where it is routed.
+    /// Adds the entries that a record has in a part of a queue; `false` if it may have had others, and is damaged. What it says of its places is
+    /// in its body where it is routed.
     fn list(
         &self,
         queue: &QueueIndex,
         part: &Range<u64>,
         (at, bytes): (LogOffset, &[u8]),
-        entries: &mut BTreeMap<u64, Entry>,
-    ) {
-        let Ok(record) = Record::decode(bytes) else { return };
+        listed: &mut Listed,
+    ) -> bool {
+        let Ok(record) = Record::decode(bytes) else { return false };
         let indexed = self.index_rules.apply_to(&record);
         if record.log_offset != at || indexed.is_routed && !record.body_is_intact() {
-            return;
+            return false;
         }
         for listing in indexed.listings(&record) {
             let is_of_queue = listing.queue == queue.queue() && listing.topic.as_str() == queue.topic().as_str();
             if is_of_queue && part.contains(&listing.offset.0) {
                 let tag_code = listing.code.at(record.store_timestamp);
-                entries.insert(listing.offset.0, Entry { log_offset: at, size: record.size as u32, tag_code });
+                let entry = Entry { log_offset: at, size: record.size as u32, tag_code };
+                listed.entries.insert(listing.offset.0, entry);
             }
         }
+        !may_have_been_routed(record.topic.as_bytes(), record.system_flag)
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Range;
 
+use base::offset::Watermarks;
 use base::{LogOffset, QueueOffset};
 use format::queue_entry::Entry;
 
@@ -32,7 +33,16 @@ pub(crate) trait EntrySource: Debug + Send + Sync {
         queue: &QueueIndex,
         part: Range<u64>,
         records: Range<LogOffset>,
-    ) -> Result<Option<BTreeMap<u64, Entry>>, StorageError>;
+    ) -> Result<Option<Listed>, StorageError>;
+}
+
+/// What records of a part of the log say of a queue.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    /// By their offsets.
+    pub(crate) entries: BTreeMap<u64, Entry>,
+    /// Of some records nobody knows what they had: they cannot be read, or are damaged.
+    pub(crate) misses_records: bool,
 }
 
 /// What was made again.
@@ -160,7 +170,8 @@ impl QueueIndex {
         let end = behind.map_or(LogOffset(u64::MAX), |(_, entry)| entry.log_offset.after(u64::from(entry.size)));
         let from = before.map_or(block.start, |(sure, _)| (sure + 1).max(block.start));
         let until = behind.map_or(block.end, |(sure, _)| sure).min(from + REMADE_AT_ONCE_MAX).max(offset + 1);
-        let Some(mut found) = log.entries_of(self, from..until + 1, begin..end)? else { return Ok(Vec::new()) };
+        let Some(listed) = log.entries_of(self, from..until + 1, begin..end)? else { return Ok(Vec::new()) };
+        let mut found = listed.entries;
         drop_strays(&mut found, before.map(|(_, entry)| entry.log_offset));
         // Entries are made in the order of the log: one of before is of a removed topic of that name.
         let mut last = LogOffset(0);
@@ -178,21 +189,32 @@ impl QueueIndex {
         Ok((from..until).filter_map(entry_at).filter(is_needed).collect())
     }
 
-    /// At a start: cuts the queue where the log, whose bounds are given, has nothing more in it behind the last entry that is whole. Where the log
-    /// cannot tell, all stays: it cannot be read, or its beginning is gone, with what the queue may have had there.
-    pub(crate) fn cut_behind(&self, whole_end: QueueOffset, bounds: Range<LogOffset>) -> Result<(), StorageError> {
+    /// At a start: cuts the queue where the log, which begins at `log_first`, has nothing more in it behind the last entry that is whole. Where the
+    /// log cannot tell, all stays: some of it cannot be read or is damaged, or its beginning is gone, with what the queue may have had there.
+    pub(crate) fn cut_behind(
+        &self,
+        whole_end: QueueOffset,
+        log_first: LogOffset,
+        watermarks: &Watermarks,
+    ) -> Result<(), StorageError> {
         let Some(log) = self.files.entry_source().filter(|_| whole_end < self.end()) else { return Ok(()) };
         let begin = match self.sure_before(whole_end.0, &*log) {
             Some((_, entry)) => entry.log_offset,
-            None if bounds.start == LogOffset(0) => bounds.start,
+            None if log_first == LogOffset(0) => log_first,
             None => return Ok(()),
         };
-        let part = whole_end.0..self.end().0;
-        let Ok(Some(listed)) = log.entries_of(self, part, begin..bounds.end) else { return Ok(()) };
-        let end = listed.last_key_value().map_or(whole_end, |(last, _)| QueueOffset(last + 1));
+        let listed = match log.entries_of(self, whole_end.0..u64::MAX, begin..watermarks.written()) {
+            Ok(Some(listed)) if !listed.misses_records => listed.entries,
+            _ => return Ok(()),
+        };
+        let end_below = |offset| {
+            let last = listed.iter().rev().find(|(_, entry)| entry.log_offset < offset);
+            last.map_or(whole_end, |(last, _)| QueueOffset(last + 1))
+        };
+        let end = end_below(watermarks.committed());
         if end < self.end() {
             self.restart_at(end)?;
-            self.go_on_at_end();
+            self.continue_at(end_below(watermarks.written()));
         }
         Ok(())
     }
@@ -215,7 +237,7 @@ impl QueueIndex {
         let record = entry.log_offset..entry.log_offset.after(u64::from(entry.size));
         let found = log.entries_of(self, offset..offset + 1, record).ok()??;
         // Its tag code may be of other settings.
-        found.get(&offset).filter(|found| (found.log_offset, found.size) == (entry.log_offset, entry.size))?;
+        found.entries.get(&offset).filter(|found| (found.log_offset, found.size) == (entry.log_offset, entry.size))?;
         Some((offset, entry))
     }
 }

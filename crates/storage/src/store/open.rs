@@ -14,7 +14,7 @@ use super::{CommitRule, Options, Store, new_queue};
 use crate::begun::Begun;
 use crate::changed_queues::ChangedQueues;
 use crate::checkpoint::Checkpoint;
-use crate::commit_log::CommitLog;
+use crate::commit_log::{CommitLog, LISTED_SIZE_MAX};
 use crate::disk::{DirectoryLock, Disk};
 use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Sure};
@@ -125,7 +125,7 @@ impl Store {
             _lock: lock,
             options,
         };
-        store.begin((&written_ends, &overwritten), checkpoint.indexed.is_none() || checkpoint.needs_rebuild)?;
+        store.begin((&written_ends, &overwritten), checkpoint.is_to_be_replaced(), progress)?;
         Ok((store, recovery))
     }
 
@@ -134,19 +134,31 @@ impl Store {
         self.options.disk.create_directory(&self.options.directory.join(MESSAGE_QUEUES))
     }
 
+    /// Cuts lanes where nothing but what was written over follows in their files. For each the log may have to be read.
+    fn cut_overwritten(
+        &self,
+        overwritten: &[Overwritten],
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<(), StorageError> {
+        let (first, watermarks) = (self.log.first(), self.log.watermarks());
+        let size = (watermarks.written().0 - first.0).min(LISTED_SIZE_MAX);
+        for (number, ((topic, queue), whole_end)) in overwritten.iter().enumerate() {
+            progress(RecoveryProgress { done: number as u64 * size, total: overwritten.len() as u64 * size });
+            let queue = self.queues.read().get(topic.as_str(), *queue).cloned();
+            queue.map_or(Ok(()), |queue| queue.cut_behind(*whole_end, first, watermarks))?;
+        }
+        Ok(())
+    }
+
     /// Writes what recovery found to the directory, and marks it as in use (`abort`).
     fn begin(
         &self,
         (written_ends, overwritten): (&Ends, &[Overwritten]),
         needs_checkpoint: bool,
+        progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<(), StorageError> {
         self.files.set_entry_source(Arc::<CommitLog>::downgrade(&self.log));
-        for ((topic, queue), whole_end) in overwritten {
-            let queue = self.queues.read().get(topic.as_str(), *queue).cloned();
-            queue.map_or(Ok(()), |queue| {
-                queue.cut_behind(*whole_end, self.log.first()..self.log.watermarks().written())
-            })?;
-        }
+        self.cut_overwritten(overwritten, progress)?;
         self.settle_queues(written_ends)?;
         let (disk, root) = (&self.options.disk, &self.options.directory);
         // Even if nothing goes in: the next start takes a missing folder for a lost one.

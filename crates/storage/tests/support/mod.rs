@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::expect_used, reason = "support of several tests, each of which uses a part")]
 
 pub mod beside;
+pub mod lanes;
 pub mod orders;
 pub mod woken;
 pub mod world;
