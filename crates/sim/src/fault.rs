@@ -1,5 +1,6 @@
 //! Sectors of the disk that cannot be read back.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,9 @@ use crate::node::DIRECTORY;
 
 /// Bytes a disk loses at once.
 const SECTOR_SIZE: u64 = 512;
+
+/// Bytes that Sluice asks the disk for where it cannot read a record.
+const BLOCK_SIZE: u64 = 4096;
 
 /// What a program gets that reads there.
 const EIO: i32 = 5;
@@ -67,6 +71,18 @@ impl Sector {
         let sectors = disk.size(file).ok()?.div_ceil(SECTOR_SIZE).max(1);
         let at = pick / 7 % sectors * SECTOR_SIZE;
         Some(Self { contents, path: file.to_string_lossy().into_owned(), range: at..at + SECTOR_SIZE, in_log: None })
+    }
+
+    /// Whether the disk still reads most other blocks of its segment beside each that it does not read, of a log that is on it up to `durable`:
+    /// else nobody can tell such a record from a disk that is gone.
+    pub(crate) fn leaves_most(&self, lost: &[Self], durable: u64, segment_size: u64) -> bool {
+        let Some(in_log) = &self.in_log else { return true };
+        let size = (durable + self.range.start).saturating_sub(in_log.start).min(segment_size);
+        let count = size.div_ceil(BLOCK_SIZE);
+        let of_segment = lost.iter().filter(|other| other.path == self.path).chain([self]);
+        let gone: BTreeSet<_> = of_segment.map(|sector| sector.range.start / BLOCK_SIZE).collect();
+        let others_gone = gone.len() as u64 - 1;
+        others_gone == 0 || 2 * others_gone < count.saturating_sub(1)
     }
 
     /// From now on it cannot be read.

@@ -246,7 +246,10 @@ impl World {
             Action::LoseSector { contents, pick } => {
                 let Scene { log_first, log_end, .. } = self.scene();
                 let log = log_first..log_end;
-                if let Some(sector) = Sector::pick(&self.disk, *contents, *pick, log, self.setup.segment_size) {
+                let durable = self.node.as_ref().map_or(0, |node| node.broker.store().watermarks().durable().0);
+                let segment_size = self.setup.segment_size;
+                let sector = Sector::pick(&self.disk, *contents, *pick, log, segment_size);
+                if let Some(sector) = sector.filter(|one| one.leaves_most(&self.sectors, durable, segment_size)) {
                     self.trace.say(|| format!("  {sector:?}"));
                     self.was_ill = true;
                     self.once_unreadable.extend(sector.in_log.clone());
