@@ -9,7 +9,7 @@ use base::LogOffset;
 use format::entry_form::EntryForm;
 use format::queue_entry::Entry;
 
-use crate::disk::DiskFile;
+use crate::disk::{BLOCK_SIZE, DiskFile};
 use crate::error::StorageError;
 use crate::search::{first_kept, partition_point};
 
@@ -74,6 +74,19 @@ impl EntryFile {
             end = later;
         }
         Ok(end)
+    }
+
+    /// The same of a file in which something was written over, whatever that is and however much of it: all of the file is looked through.
+    pub(crate) fn end_of_all_before(&self, log_offset: LogOffset, limit: u64) -> Result<u64, StorageError> {
+        let entries = self.bytes(0..limit)?;
+        Ok(self.end_within(0, &entries, |entry| entry.log_offset < log_offset).unwrap_or_default())
+    }
+
+    /// Whether something stands where the entry with this number would, or behind it, that is none.
+    pub(crate) fn has_other(&self, number: u64) -> Result<bool, StorageError> {
+        let is_none = self.entry(number)?.is_none();
+        let block_end = ((number + 1) * self.form.size()).next_multiple_of(BLOCK_SIZE as u64);
+        Ok(is_none && (self.is_overwritten(number)? || self.file.next_data(block_end).is_some()))
     }
 
     /// One past the last of the entries from a number on that is before; `None` if none is.

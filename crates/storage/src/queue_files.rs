@@ -2,7 +2,8 @@
 //!
 //! Entries of records below the checkpoint were synced with it. Later ones may be in the file in part: a power cut keeps some
 //! sectors and loses others, so an entry across two sectors may be half old and half new, and seem to point below the checkpoint.
-//! So the last entry below the checkpoint is trusted only if it lies within one sector, or if the log has its record.
+//! So the last entry below the checkpoint is trusted only if it lies within one sector, or if the log has its record. Those of lanes show by
+//! their checksums whether they are whole: what is not, behind the last that is, counts until the log has said what there was.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -32,8 +33,20 @@ const TOPICS_AT_ONCE: usize = 16;
 /// Ends of queues by their names.
 pub(crate) type Ends = HashMap<(TopicName, QueueId), QueueOffset>;
 
-/// A lane with what may be entries that were written over behind the last that is whole, and where that ends.
-pub(crate) type Overwritten = ((TopicName, QueueId), QueueOffset);
+/// A lane with what may be entries that were written over behind the last that is whole.
+pub(crate) struct Overwritten {
+    pub(crate) topic: TopicName,
+    pub(crate) lane: QueueId,
+    pub(crate) end: WholeEnd,
+}
+
+/// Where the last whole entry of a lane ends.
+#[derive(Clone, Copy)]
+pub(crate) struct WholeEnd {
+    pub(crate) offset: QueueOffset,
+    /// There is one more, and a crash may have left it half written.
+    pub(crate) may_be_torn: bool,
+}
 
 /// What was found of the queues.
 #[derive(Default)]
@@ -55,8 +68,8 @@ pub(crate) struct Trust<'a> {
     pub(crate) below: LogOffset,
     /// Where one is looked up that a crash may have left half written.
     pub(crate) segments: &'a [Arc<Segment>],
-    /// No crash can have.
-    pub(crate) is_orderly: bool,
+    /// No crash can have: there was none, or the machine runs on since.
+    pub(crate) none_is_torn: bool,
 }
 
 /// Opens every queue found in the data directory, with the entries that can be trusted: of queues of topics, and of lanes of message queues.
@@ -94,8 +107,9 @@ impl Look<'_> {
             if let Some(written_end) = seen.written_end {
                 found.written_ends.insert(key(), QueueOffset(written_end));
             }
-            if let Some(whole_end) = seen.whole_end {
-                found.overwritten.push((key(), QueueOffset(whole_end)));
+            if let Some(end) = seen.whole_end {
+                let (topic, lane) = key();
+                found.overwritten.push(Overwritten { topic, lane, end });
             }
             if seen.goes_on > 0 {
                 found.emptied.push((key(), QueueOffset(seen.goes_on)));
@@ -132,7 +146,7 @@ struct Seen {
     /// See `Found::written_ends`.
     written_end: Option<u64>,
     /// Where the last entry ends that is whole, if there may be others that were written over.
-    whole_end: Option<u64>,
+    whole_end: Option<WholeEnd>,
     /// Where a queue goes on whose entries were lost; else 0.
     goes_on: u64,
 }
@@ -199,7 +213,7 @@ impl Look<'_> {
             return Ok(Some(Seen { written_end: Some(0), ..Seen::default() }));
         };
         let mut written_end = None;
-        for start in starts.iter().rev() {
+        for (number, start) in starts.iter().enumerate().rev() {
             let file = self.open(*start, folder)?;
             if start == newest {
                 written_end = file.written_count().map(|count| file.first() + count);
@@ -207,11 +221,15 @@ impl Look<'_> {
             let (whole, count) = self.count(&file, folder)?;
             // A mark beside the file that was to be set aside: the start that wrote it did not come so far.
             let is_mark = || Ok::<_, StorageError>(count == 1 && file.entry(0)?.is_some_and(|entry| entry.is_gap()));
-            if count == 0 || start == newest && start != oldest && is_mark()? {
+            // Nor did a start come to one that a power cut has kept without one before it.
+            let is_apart = whole == 0 && start - oldest != number as u64 * self.file_size();
+            if count == 0 || is_apart || start == newest && start != oldest && is_mark()? {
                 continue;
             }
             let bounds = (oldest / self.entry_size(), file.first() + count);
-            let whole_end = (whole < count).then_some(file.first() + whole);
+            let may_be_torn = !self.trust.none_is_torn && count == whole + 1 && !self.is_in_sector(whole);
+            let whole_end = WholeEnd { offset: QueueOffset(file.first() + whole), may_be_torn };
+            let whole_end = (whole < count).then_some(whole_end);
             let mut seen = Seen { bounds, whole_end, ..Seen::default() };
             if start == oldest {
                 // Skips entries of records before the log, which only the oldest file can have. Mostly its first entry shows that it
@@ -232,8 +250,18 @@ impl Look<'_> {
 
     /// Whether a file that begins with byte `start` of its queue has the right name and size.
     const fn is_whole(&self, start: u64, size: u64) -> bool {
-        let file_size = self.file_entries * self.entry_size();
+        let file_size = self.file_size();
         size == file_size && start.is_multiple_of(file_size) && start <= i64::MAX as u64
+    }
+
+    const fn file_size(&self) -> u64 {
+        self.file_entries * self.entry_size()
+    }
+
+    /// Whether the entry with a number in its file lies within one sector.
+    const fn is_in_sector(&self, number: u64) -> bool {
+        let (begins, ends) = (number * self.entry_size(), (number + 1) * self.entry_size() - 1);
+        begins / SECTOR_SIZE == ends / SECTOR_SIZE
     }
 
     const fn entry_size(&self) -> u64 {
@@ -284,7 +312,7 @@ impl Look<'_> {
     /// more, no offset that was given out may be given out again: the queue goes on behind all that the file may have had. A gap in the
     /// file after it says so, as a Java broker too writes gaps before a queue's first entry.
     fn mark_lost(&self, folder: &QueueFolder, start: u64) -> Result<(), StorageError> {
-        let (directory, file_size) = (&folder.directory, self.file_entries * self.entry_size());
+        let (directory, file_size) = (&folder.directory, self.file_size());
         if !start.is_multiple_of(file_size) || start > i64::MAX as u64 - file_size {
             return Ok(());
         }
@@ -298,22 +326,18 @@ impl Look<'_> {
     /// How many entries of one file can be trusted; with a checksum, also with those that may be behind them and were written over.
     fn count(&self, file: &EntryFile, folder: &QueueFolder) -> Result<(u64, u64), StorageError> {
         let mut count = file.end_before(self.trust.below, self.file_entries)?;
-        let is_in_sector = |number: u64| {
-            let (begins, ends) = (number * self.entry_size(), (number + 1) * self.entry_size() - 1);
-            begins / SECTOR_SIZE == ends / SECTOR_SIZE
-        };
         if self.of_message_queues {
+            if file.has_other(count)? {
+                count = file.end_of_all_before(self.trust.below, self.file_entries)?;
+            }
             let whole = count;
-            // A crash leaves no other entry within one sector than one that was written, an orderly stop none at all.
-            while file.is_overwritten(count)?
-                && (self.trust.is_orderly || is_in_sector(count) || file.is_overwritten(count + 1)?)
-            {
+            while file.is_overwritten(count)? {
                 count += 1;
             }
             return Ok((whole, count));
         }
         while let Some(last) = count.checked_sub(1) {
-            let is_whole = is_in_sector(last);
+            let is_whole = self.is_in_sector(last);
             let offset = QueueOffset(file.first() + last);
             if is_whole || self.has_record(file.entry(last)?, folder, offset)? {
                 break;

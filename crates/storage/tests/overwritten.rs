@@ -9,15 +9,20 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{LogOffset, QueueOffset, Timestamp};
+use base::{LogOffset, QueueNumber, QueueOffset, Timestamp, TopicName};
 use format::lane_entry::LANE_ENTRY_SIZE;
+use format::state::StateError;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
-use storage::{CommitRule, NoState, Options, RecoveryProgress, RetentionPolicy, Store};
+use storage::{CommitRule, NoState, Options, RecoveryProgress, RetentionPolicy, StateReplay, Store};
 use support::entries;
 use support::lanes::{append, lane};
+use support::world::Chance;
 
 /// Does something to the bytes of a record.
 type Spoil = dyn Fn(&FaultyDisk, Range<u64>);
+
+/// Two counts, or offsets.
+type FromTo = (u64, u64);
 
 const EIO: i32 = 5;
 const LANE: (u32, u8) = (1, 0);
@@ -152,6 +157,174 @@ fn what_is_not_committed_keeps_its_offsets_too() {
         let offsets = entries(&lane(&store, LANE)).into_iter().map(|(offset, entry)| (offset, entry.has_record()));
         assert!(offsets.eq((0..all).map(|offset| (QueueOffset(offset), true))), "{uncommitted}");
     }
+}
+
+/// Something keeps the log from saying that there is nothing where entries were written over. Who reads there finds nothing that is not committed,
+/// and each message is in the queue once when it is.
+#[test]
+fn what_is_not_committed_is_not_made_again() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    filled(&disk);
+    let store = open(options(&disk), &mut |_| ());
+    let damaged = store.log_end().0;
+    append(&store, b"of another queue", &[(OTHER, None)]);
+    let committed = store.log_end();
+    store.close().expect("closes");
+    drop(store);
+    let governed = |known| Options { commit_rule: CommitRule::Told { known }, ..options(&disk) };
+    let store = open(governed(committed), &mut |_| ());
+    (0..2).for_each(|_| append(&store, b"not committed", &[(LANE, None)]));
+    store.close().expect("closes");
+    drop(store);
+    write_over(&disk, MESSAGES, 5);
+    change(&disk, damaged + 95);
+    let store = open(governed(committed), &mut |_| ());
+    assert!(!matches!(lane(&store, LANE).entry(QueueOffset(MESSAGES)), Ok(Some(_))), "it is not committed");
+    for _ in 0..2 {
+        store.set_committed(store.watermarks().written(), &mut NoState).expect("commits");
+        append(&store, b"new", &[(LANE, None)]);
+    }
+    store.set_committed(store.watermarks().written(), &mut NoState).expect("commits");
+    assert_eq!(ends(&store), (MESSAGES + 4, MESSAGES + 4));
+    let entries = entries(&lane(&store, LANE));
+    assert!(entries.windows(2).all(|pair| pair[0].1.log_offset < pair[1].1.log_offset), "{entries:?}");
+}
+
+/// So many entries that a search by halves does not see over what was written over, in one stretch or in two, before the newest or up to them.
+#[test]
+fn no_message_is_lost_behind_long_stretches_that_were_written_over() {
+    let all_below = (4000, 0);
+    let cases: [(FromTo, &[FromTo]); 5] = [
+        (all_below, &[(1000, 2200), (3100, 4000)]),
+        (all_below, &[(0, 3999)]),
+        (all_below, &[(0, 4000)]),
+        ((3000, 1100), &[(1400, 2260)]),
+        ((3000, 1100), &[(1000, 1900), (2200, 3000)]),
+    ];
+    for ((below, above), stretches) in cases {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let options =
+            || Options { lane_file_entries: 8192, segment_size: 1 << 22, gathered_entries: 0, ..options(&disk) };
+        let store = open(options(), &mut |_| ());
+        (0..below).for_each(|_| append(&store, b"", &[(LANE, None)]));
+        store.checkpoint().expect("a checkpoint");
+        (0..above).for_each(|_| append(&store, b"", &[(LANE, None)]));
+        store.flush_entries().expect("flushed");
+        let before = entries(&lane(&store, LANE));
+        if above == 0 {
+            store.close().expect("closes");
+        }
+        drop(store);
+        stretches.iter().for_each(|(from, until)| write_over(&disk, *from, until - from));
+        let store = open(options(), &mut |_| ());
+        assert_eq!(ends(&store), (below + above, below + above), "{stretches:?}");
+        let lane = lane(&store, LANE);
+        // From the end on: whoever comes from the begin has what is wrong made again by the way.
+        for (offset, entry) in before.iter().rev() {
+            assert_eq!(lane.entry(*offset).expect("reads"), Some(*entry), "{offset}, {stretches:?}");
+        }
+    }
+}
+
+/// Number 21 lies in two sectors, and is the last below the checkpoint. Whether or not the machine ran on, its record is in the log.
+#[test]
+fn an_entry_in_two_sectors_is_not_lost_where_others_follow() {
+    for runs_on in [true, false] {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let store = open(options(&disk), &mut |_| ());
+        (0..22).for_each(|_| append(&store, b"", &[(LANE, None)]));
+        store.checkpoint().expect("a checkpoint");
+        (0..50).for_each(|_| append(&store, b"", &[(LANE, None)]));
+        store.flush_entries().expect("flushed");
+        store.sync().expect("synced");
+        let before = entries(&lane(&store, LANE));
+        drop(store);
+        let disk = if runs_on { disk } else { FaultyDisk::over(&disk.after_power_cut(disk.points(), || true)) };
+        write_over(&disk, 21, 1);
+        let store = open(options(&disk), &mut |_| ());
+        assert_eq!(lane(&store, LANE).entry(QueueOffset(21)).expect("reads"), Some(before[21].1), "{runs_on}");
+        assert_eq!(ends(&store), (72, 72));
+    }
+}
+
+/// Number 21 lies in two sectors, and there was never a message that had it: a power cut has kept half of its entry, and not its record. The log
+/// does not say so, since it begins behind what the lane has there.
+#[test]
+fn an_entry_that_a_power_cut_left_half_written_holds_up_nothing() {
+    for (runs_on, end) in [(false, 21), (true, 22)] {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let store = open(options(&disk), &mut |_| ());
+        (0..21).for_each(|_| append(&store, b"", &[(LANE, None)]));
+        (0..50).for_each(|_| append(&store, &[b'x'; 1000], &[(OTHER, None)]));
+        store.checkpoint().expect("a checkpoint");
+        store.apply_retention(Timestamp(1 << 40), 4).expect("applied");
+        assert!(store.log_first() > LogOffset(SEGMENT_SIZE), "none of its messages is there");
+        drop(store);
+        let disk = if runs_on { disk } else { FaultyDisk::over(&disk.after_power_cut(disk.points(), || true)) };
+        write_over(&disk, 21, 1);
+        assert_eq!(ends(&open(options(&disk), &mut |_| ())), (end, end), "it runs on: {runs_on}");
+    }
+}
+
+/// A state that says that the queue was removed.
+struct Removed(LogOffset);
+
+impl StateReplay for Removed {
+    fn known_until(&self) -> LogOffset {
+        LogOffset(u64::MAX)
+    }
+
+    fn removed(&self) -> Vec<(TopicName, LogOffset)> {
+        vec![(TopicName::of_message_queue(QueueNumber(LANE.0)), self.0)]
+    }
+
+    fn apply(&mut self, _: LogOffset, _: &[u8]) -> Result<Vec<TopicName>, StateError> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn what_a_crash_left_of_a_removed_queue_is_removed_whatever_its_entries_are() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let store = open(options(&disk), &mut |_| ());
+    (0..MESSAGES).for_each(|_| append(&store, b"", &[(LANE, None)]));
+    store.checkpoint().expect("a checkpoint");
+    let mut state = Removed(store.log_end());
+    drop(store);
+    write_over(&disk, MESSAGES - 1, 1);
+    let (store, recovery) =
+        Store::open_with_state(options(&disk), Arc::default(), &mut state, &mut |_| ()).expect("starts");
+    assert_eq!((recovery.removed_queues, store.message_queues()), (1, vec![]));
+}
+
+/// Whatever of its files a power cut has kept, and whatever stands in the newest.
+#[test]
+fn a_start_passes_over_a_file_of_entries_without_the_one_before_it() {
+    let mut were_apart = 0;
+    for seed in 0..60 {
+        let mut chance = Chance::new(seed);
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let store = open(options(&disk), &mut |_| ());
+        (0..600).for_each(|_| append(&store, b"", &[(LANE, None)]));
+        store.checkpoint().expect("a checkpoint");
+        (0..1300).for_each(|_| append(&store, b"", &[(LANE, None)]));
+        store.flush_entries().expect("flushed");
+        store.sync().expect("synced");
+        drop(store);
+        let disk = FaultyDisk::over(&disk.after_power_cut(disk.points(), || chance.below(2) == 0));
+        let folder = Path::new("/data/sluice/queues/1/0");
+        let files = Disk::new(disk.clone()).list(folder).expect("files");
+        let newest = folder.join(files.iter().max().expect("a file"));
+        let file = Disk::new(disk.clone()).open(&newest).expect("opens");
+        if file.size().expect("a size") == 600 * LANE_ENTRY_SIZE as u64 {
+            were_apart += usize::from(files.len() == 2 && !newest.ends_with("00000000000000014400"));
+            file.write_at(&[0x21; 512], 0).expect("writes");
+        }
+        let store = open(options(&disk), &mut |_| ());
+        let (end, next) = ends(&store);
+        assert!(end == next && entries(&lane(&store, LANE)).iter().all(|(_, entry)| entry.has_record()), "seed {seed}");
+    }
+    assert!(were_apart > 3, "{were_apart}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use base::limits::SWEPT_AT_ONCE_MAX;
-use base::{Monotonic, Now, QueueNumber, QueueOffset, Refusal, Timestamp};
+use base::{LogOffset, Monotonic, Now, QueueNumber, QueueOffset, Refusal, Timestamp};
 use format::lane_code::{LaneCode, body_size};
 use format::queue_entry::Entry;
 use parking_lot::Mutex;
@@ -232,9 +232,11 @@ fn take_head(
     let failure = loop {
         let mut failure = None;
         lane.take(take, |offset, deliveries| match window.entry(index, offset, LOOKED_AT_COUNT) {
-            // Its place is gone, or its message: it was lost.
-            Ok(None) => Verdict::Settle,
-            Ok(Some(entry)) if !entry.has_record() => Verdict::Settle,
+            // Its place is gone, or its message: it was lost. Where messages are too many it is one less.
+            Ok(entry) if entry.is_none_or(|entry| !entry.has_record()) => {
+                is_wanted(&entry.unwrap_or(Entry::lost(LogOffset(0))));
+                Verdict::Settle
+            }
             Ok(Some(entry)) if is_wanted(&entry) => {
                 if !is_given_up {
                     return Verdict::Settle;
@@ -245,7 +247,7 @@ fn take_head(
                 doomed.push((offset, deliveries));
                 Verdict::Lease
             }
-            Ok(Some(_)) => Verdict::Stop,
+            Ok(_) => Verdict::Stop,
             Err(error) => {
                 failure = Some((offset, error));
                 Verdict::Stop

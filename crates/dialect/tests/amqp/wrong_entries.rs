@@ -376,6 +376,27 @@ fn bytes_behind_the_last_entry_of_a_queue_are_no_messages() {
     }
 }
 
+/// Their entries were written over, and their records are damaged.
+#[test]
+fn no_more_is_dropped_than_a_queue_is_too_long_though_lost_messages_lie_within() {
+    for (lost, left) in [([0, 1, 2], 9), ([1, 2, 3], 8)] {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let arguments = Arguments::of(|table| _ = table.put("x-max-length", Value::I32(10)));
+        let bench = cold(&disk, 10, |client| _ = client.queue("q", true, &arguments));
+        let mut bench = changed(&disk, bench, |files| {
+            for offset in lost {
+                write(files.disk, Path::new(LOG), files.place(0, offset) + 8, &[0xff; 4]);
+                files.write(0, offset * ENTRY, &[0x21; LANE_ENTRY_SIZE]);
+            }
+        });
+        let mut client = bench.client();
+        ["new 1", "new 2"].iter().for_each(|body| client.publish_with(to("q"), persistent(), body.as_bytes()));
+        pass(&mut bench, 3);
+        let found = drained(&bench, "q");
+        assert_eq!((found.len(), found.contains(&"4".to_owned())), (left, true), "without {lost:?}: {found:?}");
+    }
+}
+
 #[test]
 fn lost_messages_count_as_dropped_where_a_queue_is_too_long() {
     let disk = FaultyDisk::over(&MemoryDisk::new());

@@ -21,11 +21,12 @@ impl EntrySource for CommitLog {
         part: Range<u64>,
         records: Range<LogOffset>,
     ) -> Result<Option<Listed>, StorageError> {
-        let written = self.watermarks.written();
-        let (mut at, end) = (records.start.max(self.first()), records.end.min(written));
+        let has_end = records.end < LogOffset(u64::MAX);
+        let bound = if has_end { self.watermarks.written() } else { self.watermarks.committed() };
+        let (mut at, end) = (records.start.max(self.first()), records.end.min(bound));
         let limit = at.after(LISTED_SIZE_MAX);
         // Without an end there may be enough before the log's, but only behind something that is sure: not from the log's first on.
-        if end > limit && (records.end <= written || records.start <= self.first()) {
+        if end > limit && (has_end || records.start <= self.first()) {
             return Ok(None);
         }
         let mut listed = Listed::default();

@@ -14,6 +14,7 @@ use format::queue_entry::Entry;
 use super::QueueIndex;
 use crate::disk::BLOCK_SIZE;
 use crate::error::StorageError;
+use crate::queue_files::WholeEnd;
 
 /// Entries of one queue that are kept at most: beyond, all are forgotten, and made again where they are still needed.
 const REMADE_MAX: usize = 65_536;
@@ -27,7 +28,8 @@ const VAIN_ASKS_MAX: u32 = 4096;
 
 /// The log, as far as entries are made again from it.
 pub(crate) trait EntrySource: Debug + Send + Sync {
-    /// Entries that the records between two log offsets have in a part of a queue; `None` if they cannot be told, or are too many to read.
+    /// Entries that the records between two log offsets have in a part of a queue; `None` if they cannot be told, or are too many to read. Without an
+    /// end (`u64::MAX`), of what is committed.
     fn entries_of(
         &self,
         queue: &QueueIndex,
@@ -190,26 +192,21 @@ impl QueueIndex {
     }
 
     /// At a start: cuts the queue where the log, which begins at `log_first`, has nothing more in it behind the last entry that is whole. Where the
-    /// log cannot tell, all stays: some of it cannot be read or is damaged, or its beginning is gone, with what the queue may have had there.
+    /// log cannot tell, all stays but what a crash may have left half written.
     pub(crate) fn cut_behind(
         &self,
-        whole_end: QueueOffset,
+        whole_end: WholeEnd,
         log_first: LogOffset,
         watermarks: &Watermarks,
     ) -> Result<(), StorageError> {
-        let Some(log) = self.files.entry_source().filter(|_| whole_end < self.end()) else { return Ok(()) };
-        let begin = match self.sure_before(whole_end.0, &*log) {
-            Some((_, entry)) => entry.log_offset,
-            None if log_first == LogOffset(0) => log_first,
+        let listed = match self.listed_behind(whole_end.offset, log_first, watermarks) {
+            Some(listed) => listed,
+            None if whole_end.may_be_torn && self.end() == whole_end.offset.after(1) => BTreeMap::new(),
             None => return Ok(()),
-        };
-        let listed = match log.entries_of(self, whole_end.0..u64::MAX, begin..watermarks.written()) {
-            Ok(Some(listed)) if !listed.misses_records => listed.entries,
-            _ => return Ok(()),
         };
         let end_below = |offset| {
             let last = listed.iter().rev().find(|(_, entry)| entry.log_offset < offset);
-            last.map_or(whole_end, |(last, _)| QueueOffset(last + 1))
+            last.map_or(whole_end.offset, |(last, _)| QueueOffset(last + 1))
         };
         let end = end_below(watermarks.committed());
         if end < self.end() {
@@ -217,6 +214,24 @@ impl QueueIndex {
             self.continue_at(end_below(watermarks.written()));
         }
         Ok(())
+    }
+
+    /// What the log has of the queue from an offset on, up to which its entries are whole; `None` where it cannot tell: some of it cannot be read or
+    /// is damaged, or its beginning is gone, with what the queue may have had there.
+    fn listed_behind(
+        &self,
+        offset: QueueOffset,
+        log_first: LogOffset,
+        watermarks: &Watermarks,
+    ) -> Option<BTreeMap<u64, Entry>> {
+        let log = self.files.entry_source()?;
+        let begin = match self.sure_before(offset.0, &*log) {
+            Some((_, entry)) => entry.log_offset,
+            None if log_first == LogOffset(0) => log_first,
+            None => return None,
+        };
+        let listed = log.entries_of(self, offset.0..u64::MAX, begin..watermarks.written()).ok()??;
+        (!listed.misses_records).then_some(listed.entries)
     }
 
     /// An entry below an offset, near it, that its record bears out.

@@ -157,7 +157,8 @@ impl Replay<'_> {
         gone.iter().try_for_each(|(topic, at)| self.remove_topic(topic, *at))
     }
 
-    /// Removes the queues of a topic that was removed at a log offset, but for those of the topic that was made again since.
+    /// Removes the queues of a topic that was removed at a log offset, but for those of the topic that was made again since, as no message queue
+    /// is.
     fn remove_topic(&mut self, topic: &TopicName, at: LogOffset) -> Result<(), StorageError> {
         for queue in self.queues.remove_topic(topic.as_str()) {
             let key = (topic.clone(), queue.queue());
@@ -165,7 +166,7 @@ impl Replay<'_> {
                 // Whoever appends to it knows the queue.
                 queue.begin_anew()?;
                 self.queues.insert(queue);
-            } else if newest_of(&queue)?.is_some_and(|newest| newest >= at) {
+            } else if queue.message_queue().is_none() && newest_of(&queue)?.is_some_and(|newest| newest >= at) {
                 // It was flushed with what it has now.
                 self.queues.insert(queue);
                 continue;

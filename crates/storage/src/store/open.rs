@@ -142,10 +142,10 @@ impl Store {
     ) -> Result<(), StorageError> {
         let (first, watermarks) = (self.log.first(), self.log.watermarks());
         let size = (watermarks.written().0 - first.0).min(LISTED_SIZE_MAX);
-        for (number, ((topic, queue), whole_end)) in overwritten.iter().enumerate() {
+        for (number, Overwritten { topic, lane, end }) in overwritten.iter().enumerate() {
             progress(RecoveryProgress { done: number as u64 * size, total: overwritten.len() as u64 * size });
-            let queue = self.queues.read().get(topic.as_str(), *queue).cloned();
-            queue.map_or(Ok(()), |queue| queue.cut_behind(*whole_end, first, watermarks))?;
+            let queue = self.queues.read().get(topic.as_str(), *lane).cloned();
+            queue.map_or(Ok(()), |queue| queue.cut_behind(*end, first, watermarks))?;
         }
         Ok(())
     }
@@ -264,8 +264,8 @@ fn recover_indexes(
     }
     // The checkpoint of a stop of our own is the end of the log: what is behind it a Java broker has written.
     let is_java_stop = recovery.was_clean && !rebuild.is_needed() && recover::has_record_at(segments, sure)?;
-    let checked = Trust { below: indexes_sure, segments, is_orderly: false };
-    let all = Trust { below: log_end.min(committed), segments: &[], is_orderly: true };
+    let checked = Trust { below: indexes_sure, segments, none_is_torn: recovery.runs_on };
+    let all = Trust { below: log_end.min(committed), segments: &[], none_is_torn: true };
     // Of lanes a Java broker knows nothing: whatever a crash before it left of them is still there.
     let [of_topics, of_lanes] = match recovery.was_clean && !rebuild.is_needed() {
         true if is_java_stop => [all, checked],
