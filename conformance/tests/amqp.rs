@@ -1,10 +1,10 @@
 //! RabbitMQ's official clients, unchanged, against `sluice serve` with an AMQP port. Each program checks its own promises.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use conformance::certificates::Authority;
@@ -123,18 +123,32 @@ fn java_finds_every_promise_kept_moves_every_message_in_order_and_recovers_from_
 }
 
 /// A program that runs until its broker is gone.
-struct Running(Child);
+struct Running {
+    process: Process,
+    lines: Receiver<String>,
+    said: String,
+}
 
 impl Running {
-    fn start(command: &mut Command) -> Self {
-        Self(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started"))
+    fn start(name: &str, command: &mut Command) -> Self {
+        let mut process = Process::start(name, command.stderr(Stdio::null()));
+        let lines = process.take_lines();
+        Self { process, lines, said: String::new() }
+    }
+
+    /// Waits for so many lines that are wanted.
+    fn wait_for(&mut self, mut count: usize, is_wanted: impl Fn(&str) -> bool) {
+        while count > 0 {
+            let line = self.lines.recv_timeout(LIMIT).expect("a line");
+            count -= usize::from(is_wanted(&line));
+            self.said.extend([&line, "\n"]);
+        }
     }
 
     fn end(mut self) -> String {
-        let mut said = String::new();
-        self.0.stdout.take().expect("piped").read_to_string(&mut said).expect("text");
-        self.0.wait().expect("ended");
-        said
+        self.lines.iter().for_each(|line| self.said.extend([&line, "\n"]));
+        self.process.wait(LIMIT);
+        self.said
     }
 }
 
@@ -154,9 +168,11 @@ fn a_kill_takes_nothing_confirmed_gives_back_only_what_was_acknowledged_just_bef
     let at = port.to_string();
     for kill in 0..kill_count(2) {
         let queue = format!("ledger-{kill}");
-        let producing = Running::start(&mut python("ledger.py", &["produce", &at, &queue]));
-        let acknowledging = Running::start(&mut python("ledger.py", &["acknowledge", &at, &queue]));
-        std::thread::sleep(Duration::from_secs(2));
+        let mut producing = Running::start("the producer", &mut python("ledger.py", &["produce", &at, &queue]));
+        let mut acknowledging = Running::start("the consumer", &mut python("ledger.py", &["acknowledge", &at, &queue]));
+        producing.wait_for(101, |_| true);
+        acknowledging.wait_for(51, |line| !line.ends_with("given") && !line.ends_with("sent"));
+        std::thread::sleep(Duration::from_secs(1));
         let killed = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs_f64();
         sluice.kill();
         let (produced, consumed) = (producing.end(), acknowledging.end());
