@@ -266,6 +266,26 @@ fn an_entry_that_a_power_cut_left_half_written_holds_up_nothing() {
     }
 }
 
+/// The same, and there is a message, which was confirmed: its record was synced.
+#[test]
+fn a_message_whose_entry_a_power_cut_left_half_written_keeps_its_place() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let store = open(options(&disk), &mut |_| ());
+    (0..21).for_each(|_| append(&store, b"", &[(LANE, None)]));
+    (0..50).for_each(|_| append(&store, &[b'x'; 1000], &[(OTHER, None)]));
+    store.checkpoint().expect("a checkpoint");
+    store.apply_retention(Timestamp(1 << 40), 4).expect("applied");
+    append(&store, b"confirmed", &[(LANE, None)]);
+    store.flush_entries().expect("flushed");
+    store.sync().expect("synced");
+    let before = lane(&store, LANE).entry(QueueOffset(21)).expect("reads");
+    drop(store);
+    let disk = FaultyDisk::over(&disk.after_power_cut(disk.points(), || true));
+    write_over(&disk, 21, 1);
+    let store = open(options(&disk), &mut |_| ());
+    assert_eq!((ends(&store), lane(&store, LANE).entry(QueueOffset(21)).expect("reads")), ((22, 22), before));
+}
+
 /// A state that says that the queue was removed.
 struct Removed(LogOffset);
 

@@ -201,7 +201,8 @@ impl QueueIndex {
     ) -> Result<(), StorageError> {
         let listed = match self.listed_behind(whole_end.offset, log_first, watermarks) {
             Some(listed) => listed,
-            None if whole_end.may_be_torn && self.end() == whole_end.offset.after(1) => BTreeMap::new(),
+            // Unless there is a message that has it: then it was made whole by now.
+            None if whole_end.may_be_torn && self.is_last_and_torn(whole_end.offset)? => BTreeMap::new(),
             None => return Ok(()),
         };
         let end_below = |offset| {
@@ -214,6 +215,12 @@ impl QueueIndex {
             self.continue_at(end_below(watermarks.written()));
         }
         Ok(())
+    }
+
+    /// Whether the queue ends with an entry at `offset` that is not whole, and none is to come.
+    fn is_last_and_torn(&self, offset: QueueOffset) -> Result<bool, StorageError> {
+        let is_last = self.end() == offset.after(1) && self.appended_end() == self.end();
+        Ok(is_last && self.stored_entry(offset)?.is_none())
     }
 
     /// What the log has of the queue from an offset on, up to which its entries are whole; `None` where it cannot tell: some of it cannot be read or
