@@ -44,7 +44,6 @@ use crate::store::Options;
 use crate::waiters::Waiters;
 
 use commit::Uncommitted;
-pub(crate) use listed::LISTED_SIZE_MAX;
 use pages::{PagesAhead, PagesKept, PagesRead};
 use publish::publish_entries;
 pub(crate) use raw::{RawRecords, Taken};

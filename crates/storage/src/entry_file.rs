@@ -9,9 +9,12 @@ use base::LogOffset;
 use format::entry_form::EntryForm;
 use format::queue_entry::Entry;
 
-use crate::disk::{BLOCK_SIZE, DiskFile};
+use crate::disk::DiskFile;
 use crate::error::StorageError;
 use crate::search::{first_kept, partition_point};
+
+/// A disk writes these bytes whole or not at all.
+pub(crate) const SECTOR_SIZE: usize = 512;
 
 /// Entries of the last part: four or five blocks of the file system, which the kernel reads in one go. All of a short file is in it,
 /// so that its first entry takes no read of its own.
@@ -27,6 +30,17 @@ pub(crate) struct EntryFile {
     tail: Vec<u8>,
     /// Nothing was ever written after the last part.
     ends_with_tail: bool,
+    /// Entries that it may have.
+    limit: u64,
+}
+
+/// What of a file was written over.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Overwritten {
+    /// So many entries that begin the file are whole.
+    pub(crate) whole: u64,
+    /// One past the last slot that has something else.
+    pub(crate) end: u64,
 }
 
 impl EntryFile {
@@ -38,7 +52,7 @@ impl EntryFile {
         let mut tail = vec![0; ((written_count - tail_start) * form.size()) as usize];
         file.read_at(&mut tail, tail_start * form.size())?;
         let ends_with_tail = written_count == entry_count || file.next_data(written_size).is_none();
-        Ok(Self { file, form, first, tail_start, tail, ends_with_tail })
+        Ok(Self { file, form, first, tail_start, tail, ends_with_tail, limit: entry_count })
     }
 
     /// Queue offset of the first entry.
@@ -76,17 +90,31 @@ impl EntryFile {
         Ok(end)
     }
 
-    /// The same of a file in which something was written over, whatever that is and however much of it: all of the file is looked through.
-    pub(crate) fn end_of_all_before(&self, log_offset: LogOffset, limit: u64) -> Result<u64, StorageError> {
-        let entries = self.bytes(0..limit)?;
-        Ok(self.end_within(0, &entries, |entry| entry.log_offset < log_offset).unwrap_or_default())
-    }
-
-    /// Whether something stands where the entry with this number would, or behind it, that is none.
-    pub(crate) fn has_other(&self, number: u64) -> Result<bool, StorageError> {
-        let is_none = self.entry(number)?.is_none();
-        let block_end = ((number + 1) * self.form.size()).next_multiple_of(BLOCK_SIZE as u64);
-        Ok(is_none && (self.is_overwritten(number)? || self.file.next_data(block_end).is_some()))
+    /// What was written over, of a file in which something stands from entry `count` on that is none of a record from `log_offset` on; `None` of
+    /// any other. A slot of which a crash has kept one of two sectors, if it `may_be_torn`, was not written over.
+    pub(crate) fn overwritten_from(
+        &self,
+        count: u64,
+        log_offset: LogOffset,
+        may_be_torn: bool,
+    ) -> Result<Option<Overwritten>, StorageError> {
+        if self.entry(count)?.is_some() {
+            return Ok(None);
+        }
+        let limit = if self.ends_with_tail { self.written_end() } else { self.limit };
+        let (bytes, size) = (self.bytes(0..limit)?, self.form.size() as usize);
+        let slots = || (0..).zip(bytes.chunks_exact(size));
+        let is_other = |(number, slot): &(u64, &[u8])| {
+            let is_new = || self.decode(*number, slot).is_some_and(|entry| entry.log_offset >= log_offset);
+            *number >= count && is_written(slot) && !is_new()
+        };
+        let is_torn = |(number, slot): &(u64, &[u8])| may_be_torn && is_half_zero(*number, slot);
+        let end = slots().filter(|slot| is_other(slot) && !is_torn(slot)).last().map(|(number, _)| number + 1);
+        let is_before = |(number, slot): &(u64, &[u8])| {
+            self.decode(*number, slot).is_some_and(|entry| entry.log_offset < log_offset)
+        };
+        let whole = slots().take_while(is_before).count() as u64;
+        Ok(end.map(|end| Overwritten { whole, end }))
     }
 
     /// One past the last of the entries from a number on that is before; `None` if none is.
@@ -119,13 +147,6 @@ impl EntryFile {
         }
     }
 
-    /// Whether there was an entry that was written over.
-    pub(crate) fn is_overwritten(&self, number: u64) -> Result<bool, StorageError> {
-        let bytes = self.bytes(number..number + 1)?;
-        let is_written = bytes.iter().any(|byte| *byte != 0);
-        Ok(is_written && self.form.has_checksum() && self.decode(number, &bytes).is_none())
-    }
-
     /// The bytes of the entries with these numbers, fewer at the end of the last part.
     fn bytes(&self, numbers: Range<u64>) -> Result<Cow<'_, [u8]>, StorageError> {
         let size = ((numbers.end - numbers.start) * self.form.size()) as usize;
@@ -138,6 +159,11 @@ impl EntryFile {
         Ok(Cow::Owned(bytes))
     }
 
+    /// One past the last part.
+    const fn written_end(&self) -> u64 {
+        self.tail_start + self.tail.len() as u64 / self.form.size()
+    }
+
     /// One past the last entry that was ever written; `None` if finding it takes more reads.
     pub(crate) fn written_count(&self) -> Option<u64> {
         let mut pieces = self.tail.chunks_exact(self.form.size() as usize);
@@ -148,6 +174,17 @@ impl EntryFile {
             _ => None,
         }
     }
+}
+
+fn is_written(bytes: &[u8]) -> bool {
+    bytes.iter().any(|byte| *byte != 0)
+}
+
+/// Whether an entry lies in two sectors, and one of them has nothing of it.
+fn is_half_zero(number: u64, slot: &[u8]) -> bool {
+    let in_first = SECTOR_SIZE - number as usize * slot.len() % SECTOR_SIZE;
+    in_first < slot.len()
+        && slot.split_at_checked(in_first).is_some_and(|(one, other)| !is_written(one) || !is_written(other))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Entries of records below the checkpoint were synced with it. Later ones may be in the file in part: a power cut keeps some
 //! sectors and loses others, so an entry across two sectors may be half old and half new, and seem to point below the checkpoint.
 //! So the last entry below the checkpoint is trusted only if it lies within one sector, or if the log has its record. Those of lanes show by
-//! their checksums whether they are whole: what is not, behind the last that is, counts until the log has said what there was.
+//! their checksums whether they are whole: where something else stands behind the last that is, the log is read again for that lane.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use format::queue_entry::{Entry, GAP};
 use format::record::Record;
 
 use crate::disk::Job;
-use crate::entry_file::EntryFile;
+use crate::entry_file::{EntryFile, Overwritten, SECTOR_SIZE};
 use crate::error::StorageError;
 use crate::open_files::{OpenFiles, folder_of_all, topic_of_folder};
 use crate::queue_index::QueueIndex;
@@ -24,28 +24,24 @@ use crate::recover::{self, Rebuild};
 use crate::segment::{Segment, file_name};
 use crate::store::Options;
 
-/// A disk writes these bytes whole or not at all.
-const SECTOR_SIZE: u64 = 512;
-
 /// Topics looked at by one job.
 const TOPICS_AT_ONCE: usize = 16;
 
 /// Ends of queues by their names.
 pub(crate) type Ends = HashMap<(TopicName, QueueId), QueueOffset>;
 
-/// A lane with what may be entries that were written over behind the last that is whole.
-pub(crate) struct Overwritten {
-    pub(crate) topic: TopicName,
-    pub(crate) lane: QueueId,
-    pub(crate) end: WholeEnd,
-}
+/// Lanes of which something was written over where they end: the log says what they have there.
+pub(crate) type Doubts = HashMap<(TopicName, QueueId), Doubt>;
 
-/// Where the last whole entry of a lane ends.
-#[derive(Clone, Copy)]
-pub(crate) struct WholeEnd {
-    pub(crate) offset: QueueOffset,
-    /// There is one more, and a crash may have left it half written.
-    pub(crate) may_be_torn: bool,
+/// What is known of such a lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Doubt {
+    /// Where the record of the last entry is that is sure; `None` without one.
+    pub(crate) from: Option<LogOffset>,
+    /// Where that entry ends.
+    pub(crate) whole_end: QueueOffset,
+    /// Where it ends at the latest, as far as its files show.
+    pub(crate) end: QueueOffset,
 }
 
 /// What was found of the queues.
@@ -55,8 +51,7 @@ pub(crate) struct Found {
     /// Per queue, one past the last entry ever written to its files. Recovery need not clear anything behind a queue that ends here
     /// or later. Absent for queues that may have entries of records before the log.
     pub(crate) written_ends: Ends,
-    /// The log tells what of these are entries.
-    pub(crate) overwritten: Vec<Overwritten>,
+    pub(crate) doubts: Doubts,
     /// Queues whose entries were lost (see `Look::mark_lost`), and where they go on if the log has none of them either.
     pub(crate) emptied: Vec<((TopicName, QueueId), QueueOffset)>,
 }
@@ -107,9 +102,8 @@ impl Look<'_> {
             if let Some(written_end) = seen.written_end {
                 found.written_ends.insert(key(), QueueOffset(written_end));
             }
-            if let Some(end) = seen.whole_end {
-                let (topic, lane) = key();
-                found.overwritten.push(Overwritten { topic, lane, end });
+            if let Some(doubt) = seen.doubt {
+                found.doubts.insert(key(), doubt);
             }
             if seen.goes_on > 0 {
                 found.emptied.push((key(), QueueOffset(seen.goes_on)));
@@ -145,8 +139,8 @@ struct Seen {
     bounds: (u64, u64),
     /// See `Found::written_ends`.
     written_end: Option<u64>,
-    /// Where the last entry ends that is whole, if there may be others that were written over.
-    whole_end: Option<WholeEnd>,
+    /// See `Found::doubts`.
+    doubt: Option<Doubt>,
     /// Where a queue goes on whose entries were lost; else 0.
     goes_on: u64,
 }
@@ -212,40 +206,49 @@ impl Look<'_> {
         let (Some(oldest), Some(newest)) = (starts.first(), starts.last()) else {
             return Ok(Some(Seen { written_end: Some(0), ..Seen::default() }));
         };
-        let mut written_end = None;
+        let (mut written_end, mut doubted_end) = (None, None);
         for (number, start) in starts.iter().enumerate().rev() {
             let file = self.open(*start, folder)?;
             if start == newest {
                 written_end = file.written_count().map(|count| file.first() + count);
             }
-            let (whole, count) = self.count(&file, folder)?;
+            let mut count = self.count(&file, folder)?;
+            if let Some(Overwritten { whole, end }) = self.overwritten(&file, count)? {
+                doubted_end = doubted_end.or(Some(file.first() + end));
+                count = whole;
+            }
             // A mark beside the file that was to be set aside: the start that wrote it did not come so far.
             let is_mark = || Ok::<_, StorageError>(count == 1 && file.entry(0)?.is_some_and(|entry| entry.is_gap()));
-            // Nor did a start come to one that a power cut has kept without one before it.
-            let is_apart = whole == 0 && start - oldest != number as u64 * self.file_size();
-            if count == 0 || is_apart || start == newest && start != oldest && is_mark()? {
+            if self.of_message_queues && start - oldest != number as u64 * self.file_size() {
+                // One before it is not there: a power cut has kept this one alone, or somebody has removed that.
+                doubted_end = doubted_end.or((count > 0).then_some(file.first() + count));
                 continue;
             }
-            let bounds = (oldest / self.entry_size(), file.first() + count);
-            let may_be_torn = !self.trust.none_is_torn && count == whole + 1 && !self.is_in_sector(whole);
-            let whole_end = WholeEnd { offset: QueueOffset(file.first() + whole), may_be_torn };
-            let whole_end = (whole < count).then_some(whole_end);
-            let mut seen = Seen { bounds, whole_end, ..Seen::default() };
+            if count == 0 || start == newest && start != oldest && is_mark()? {
+                continue;
+            }
+            let mut seen = Seen { bounds: (oldest / self.entry_size(), file.first() + count), ..Seen::default() };
+            if let Some(end) = doubted_end {
+                let from = file.entry(count - 1)?.map(|last| last.log_offset);
+                let whole_end = QueueOffset(file.first() + count);
+                seen.doubt = Some(Doubt { from, whole_end, end: QueueOffset(end) });
+            }
             if start == oldest {
                 // Skips entries of records before the log, which only the oldest file can have. Mostly its first entry shows that it
                 // has none.
                 if !file.keeps_first(self.log_first)? {
                     seen.bounds.0 += file.end_of_gone(self.log_first, count)?;
                 }
-                seen.written_end = written_end;
+                seen.written_end = written_end.filter(|_| doubted_end.is_none());
                 if seen.bounds.0 == seen.bounds.1 && file.entry(count - 1)?.is_some_and(|last| last.is_gap()) {
-                    seen = Seen { goes_on: seen.bounds.1, ..Seen::default() };
+                    seen = Seen { goes_on: seen.bounds.1, doubt: seen.doubt, ..Seen::default() };
                 }
             }
             return Ok(Some(seen));
         }
         // Retention keeps a queue's last entry, so files without any belong to a queue that never had one.
-        Ok(Some(Seen::default()))
+        let doubt = doubted_end.map(|end| Doubt { from: None, whole_end: QueueOffset(0), end: QueueOffset(end) });
+        Ok(Some(Seen { doubt, ..Seen::default() }))
     }
 
     /// Whether a file that begins with byte `start` of its queue has the right name and size.
@@ -261,7 +264,7 @@ impl Look<'_> {
     /// Whether the entry with a number in its file lies within one sector.
     const fn is_in_sector(&self, number: u64) -> bool {
         let (begins, ends) = (number * self.entry_size(), (number + 1) * self.entry_size() - 1);
-        begins / SECTOR_SIZE == ends / SECTOR_SIZE
+        begins / SECTOR_SIZE as u64 == ends / SECTOR_SIZE as u64
     }
 
     const fn entry_size(&self) -> u64 {
@@ -276,7 +279,8 @@ impl Look<'_> {
     /// Whether all reads that a look at a file needs succeed.
     fn is_readable(&self, start: u64, folder: &QueueFolder) -> Result<bool, StorageError> {
         let asked = self.open(start, folder).and_then(|file| {
-            let (_, count) = self.count(&file, folder)?;
+            let count = self.count(&file, folder)?;
+            self.overwritten(&file, count)?;
             file.entry(0)?;
             file.end_of_gone(self.log_first, count)
         });
@@ -323,18 +327,12 @@ impl Look<'_> {
         self.options.disk.sync_directory(directory)
     }
 
-    /// How many entries of one file can be trusted; with a checksum, also with those that may be behind them and were written over.
-    fn count(&self, file: &EntryFile, folder: &QueueFolder) -> Result<(u64, u64), StorageError> {
+    /// How many entries of one file can be trusted.
+    fn count(&self, file: &EntryFile, folder: &QueueFolder) -> Result<u64, StorageError> {
         let mut count = file.end_before(self.trust.below, self.file_entries)?;
         if self.of_message_queues {
-            if file.has_other(count)? {
-                count = file.end_of_all_before(self.trust.below, self.file_entries)?;
-            }
-            let whole = count;
-            while file.is_overwritten(count)? {
-                count += 1;
-            }
-            return Ok((whole, count));
+            // They have checksums.
+            return Ok(count);
         }
         while let Some(last) = count.checked_sub(1) {
             let is_whole = self.is_in_sector(last);
@@ -344,7 +342,15 @@ impl Look<'_> {
             }
             count = file.end_before(self.trust.below, last)?;
         }
-        Ok((count, count))
+        Ok(count)
+    }
+
+    /// What of a lane's file was written over behind its last entry that is whole, if anything.
+    fn overwritten(&self, file: &EntryFile, count: u64) -> Result<Option<Overwritten>, StorageError> {
+        if !self.of_message_queues || count == self.file_entries {
+            return Ok(None);
+        }
+        file.overwritten_from(count, self.trust.below, !self.trust.none_is_torn)
     }
 
     /// Whether the log has the record of `entry`, listed at `offset`; `true` also where the segments cannot tell.

@@ -29,8 +29,8 @@ use crate::store::ReadMode;
 
 use listener::Listener;
 use recent::RecentEntries;
+pub(crate) use remade::EntrySource;
 use remade::RemadeEntries;
-pub(crate) use remade::{EntrySource, Listed};
 
 pub use listener::QueueListener;
 

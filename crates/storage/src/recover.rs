@@ -40,7 +40,7 @@ use crate::checkpoint::Checkpoint;
 use crate::damage::problem_of;
 use crate::error::StorageError;
 use crate::key_index::KeyIndex;
-use crate::queue_files::Ends;
+use crate::queue_files::{Doubts, Ends};
 use crate::queue_index::QueueIndex;
 use crate::queue_table::QueueTable;
 use crate::segment::Segment;
@@ -171,6 +171,10 @@ pub(crate) struct Replay<'a> {
     pub(crate) end_from: LogOffset,
     /// Below this, queues have their entries; those of removed topics must not come back.
     pub(crate) entries_from: LogOffset,
+    /// But for these.
+    pub(crate) doubts: &'a Doubts,
+    /// A record was met of which nobody knows in which queues it was.
+    pub(crate) misses_records: &'a mut bool,
     /// Their records get no entries.
     pub(crate) removed: &'a Removed,
     pub(crate) keys_from: LogOffset,
@@ -202,6 +206,7 @@ enum Content {
 
 impl Replay<'_> {
     pub(crate) fn run(mut self) -> Result<LogOffset, StorageError> {
+        self.run_for_doubts()?;
         let mut end = self.start;
         for segment in self.segments {
             if segment.end() <= self.start.0 {
@@ -219,6 +224,28 @@ impl Replay<'_> {
         Ok(end)
     }
 
+    /// Reads what is before the start for lanes that are in doubt, as far as it can be read.
+    fn run_for_doubts(&mut self) -> Result<(), StorageError> {
+        let Some(from) = self.doubts.values().map(|doubt| doubt.from.unwrap_or_default()).min() else { return Ok(()) };
+        let (segments, end_at) = (self.segments, self.end_at);
+        self.end_at = self.start.min(end_at);
+        for segment in segments {
+            let until = segment.end().min(self.end_at.0);
+            let from = segment.base().max(from.0);
+            if from >= until {
+                continue;
+            }
+            match self.run_segment(segment, from) {
+                Ok((reached, _)) => *self.misses_records |= reached < until,
+                Err(error) if error.is_unreadable() => *self.misses_records = true,
+                Err(error) => return Err(error),
+            }
+            self.flush_if_many()?;
+        }
+        self.end_at = end_at;
+        Ok(())
+    }
+
     /// Writes entries into files if more have gathered than may stay in memory.
     fn flush_if_many(&self) -> Result<(), StorageError> {
         let mut queues: Vec<_> = self.queues.iter().filter(|queue| queue.unflushed_count() > 0).cloned().collect();
@@ -231,8 +258,10 @@ impl Replay<'_> {
 
     /// Reports that everything below `reached` was read.
     fn tell(&mut self, reached: u64) {
-        let total = self.segments.last().map_or(0, |last| last.end()).saturating_sub(self.start.0);
-        (self.progress)(RecoveryProgress { done: reached - self.start.0, total });
+        let begin = self.doubts.values().map(|doubt| doubt.from.unwrap_or_default()).fold(self.start, LogOffset::min);
+        let begin = begin.0.max(self.segments.first().map_or(0, |first| first.base()));
+        let total = self.segments.last().map_or(0, |last| last.end()).saturating_sub(begin);
+        (self.progress)(RecoveryProgress { done: reached.saturating_sub(begin), total });
     }
 
     /// Returns where the log goes on, and whether that is the next segment.

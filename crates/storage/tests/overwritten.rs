@@ -45,24 +45,26 @@ fn options(disk: &FaultyDisk) -> Options {
     }
 }
 
-fn open(options: Options, progress: &mut dyn FnMut(RecoveryProgress)) -> Store {
-    Store::open(options, Arc::default(), progress).expect("opens").0
+fn open(options: Options) -> Store {
+    Store::open(options, Arc::default(), &mut |_: RecoveryProgress| ()).expect("opens").0
 }
 
 /// A lane and messages in it, stopped in good order. How its entries lie in the log.
 fn filled(disk: &FaultyDisk) -> Vec<Range<LogOffset>> {
-    let store = open(options(disk), &mut |_| ());
+    let store = open(options(disk));
     (0..MESSAGES).for_each(|number| append(&store, number.to_string().as_bytes(), &[(LANE, None)]));
     let entries = entries(&lane(&store, LANE));
     store.close().expect("closes");
     entries.iter().map(|(_, entry)| entry.log_offset..entry.log_offset.after(u64::from(entry.size))).collect()
 }
 
-fn write_over(disk: &FaultyDisk, from: u64, count: u64) {
+fn write(disk: &FaultyDisk, position: usize, bytes: &[u8]) {
     let path = PathBuf::from("/data/sluice/queues/1/0").join("0".repeat(20));
-    let bytes = vec![0x21; count as usize * LANE_ENTRY_SIZE];
-    let file = Disk::new(disk.clone()).open(&path).expect("opens");
-    file.write_at(&bytes, from * LANE_ENTRY_SIZE as u64).expect("writes");
+    Disk::new(disk.clone()).open(&path).expect("opens").write_at(bytes, position as u64).expect("writes");
+}
+
+fn write_over(disk: &FaultyDisk, from: u64, count: u64) {
+    write(disk, from as usize * LANE_ENTRY_SIZE, &vec![0x21; count as usize * LANE_ENTRY_SIZE]);
 }
 
 /// Changes one byte of the log.
@@ -82,7 +84,7 @@ fn what_was_never_an_entry_is_none() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
     filled(&disk);
     write_over(&disk, MESSAGES, 5);
-    assert_eq!(ends(&open(options(&disk), &mut |_| ())), (MESSAGES, MESSAGES));
+    assert_eq!(ends(&open(options(&disk))), (MESSAGES, MESSAGES));
 }
 
 #[test]
@@ -108,13 +110,13 @@ fn a_message_that_cannot_be_read_keeps_its_place_though_its_entry_was_written_ov
         let disk = FaultyDisk::over(&MemoryDisk::new());
         let newest = filled(&disk).pop().expect("messages");
         // Where the log ends can be read.
-        let store = open(options(&disk), &mut |_| ());
+        let store = open(options(&disk));
         (0..5).for_each(|_| append(&store, &[b'x'; 1000], &[(OTHER, None)]));
         store.close().expect("closes");
         drop(store);
         write_over(&disk, MESSAGES - 1, 5);
         spoil(&disk, newest.start.0..newest.end.0);
-        let (end, next) = ends(&open(options(&disk), &mut |_| ()));
+        let (end, next) = ends(&open(options(&disk)));
         assert!(next >= MESSAGES && end == next, "{what}: it ends at {end}, and its next message gets {next}");
     }
 }
@@ -123,7 +125,7 @@ fn a_message_that_cannot_be_read_keeps_its_place_though_its_entry_was_written_ov
 fn no_offset_is_given_out_again_where_the_messages_that_had_it_are_gone_from_the_log() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
     filled(&disk);
-    let store = open(options(&disk), &mut |_| ());
+    let store = open(options(&disk));
     (0..50).for_each(|_| append(&store, &[b'x'; 1000], &[(OTHER, None)]));
     store.checkpoint().expect("a checkpoint");
     store.apply_retention(Timestamp(1 << 40), 4).expect("applied");
@@ -132,7 +134,7 @@ fn no_offset_is_given_out_again_where_the_messages_that_had_it_are_gone_from_the
     drop(store);
     for from in [0, MESSAGES - 1] {
         write_over(&disk, from, MESSAGES - from);
-        assert_eq!(ends(&open(options(&disk), &mut |_| ())).1, MESSAGES, "written over from {from} on");
+        assert_eq!(ends(&open(options(&disk))).1, MESSAGES, "written over from {from} on");
     }
 }
 
@@ -143,12 +145,12 @@ fn what_is_not_committed_keeps_its_offsets_too() {
         let disk = FaultyDisk::over(&MemoryDisk::new());
         let committed = filled(&disk).pop().expect("messages").end;
         let governed = || Options { commit_rule: CommitRule::Told { known: committed }, ..options(&disk) };
-        let store = open(governed(), &mut |_| ());
+        let store = open(governed());
         (0..uncommitted).for_each(|_| append(&store, b"not committed", &[(LANE, None)]));
         store.close().expect("closes");
         drop(store);
         write_over(&disk, MESSAGES, 4);
-        let store = open(governed(), &mut |_| ());
+        let store = open(governed());
         assert_eq!(ends(&store), (MESSAGES, MESSAGES + uncommitted));
         let committed = store.watermarks().written();
         store.set_committed(committed, &mut NoState).expect("commits");
@@ -165,20 +167,20 @@ fn what_is_not_committed_keeps_its_offsets_too() {
 fn what_is_not_committed_is_not_made_again() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
     filled(&disk);
-    let store = open(options(&disk), &mut |_| ());
+    let store = open(options(&disk));
     let damaged = store.log_end().0;
     append(&store, b"of another queue", &[(OTHER, None)]);
     let committed = store.log_end();
     store.close().expect("closes");
     drop(store);
     let governed = |known| Options { commit_rule: CommitRule::Told { known }, ..options(&disk) };
-    let store = open(governed(committed), &mut |_| ());
+    let store = open(governed(committed));
     (0..2).for_each(|_| append(&store, b"not committed", &[(LANE, None)]));
     store.close().expect("closes");
     drop(store);
     write_over(&disk, MESSAGES, 5);
     change(&disk, damaged + 95);
-    let store = open(governed(committed), &mut |_| ());
+    let store = open(governed(committed));
     assert!(!matches!(lane(&store, LANE).entry(QueueOffset(MESSAGES)), Ok(Some(_))), "it is not committed");
     for _ in 0..2 {
         store.set_committed(store.watermarks().written(), &mut NoState).expect("commits");
@@ -205,7 +207,7 @@ fn no_message_is_lost_behind_long_stretches_that_were_written_over() {
         let disk = FaultyDisk::over(&MemoryDisk::new());
         let options =
             || Options { lane_file_entries: 8192, segment_size: 1 << 22, gathered_entries: 0, ..options(&disk) };
-        let store = open(options(), &mut |_| ());
+        let store = open(options());
         (0..below).for_each(|_| append(&store, b"", &[(LANE, None)]));
         store.checkpoint().expect("a checkpoint");
         (0..above).for_each(|_| append(&store, b"", &[(LANE, None)]));
@@ -216,7 +218,7 @@ fn no_message_is_lost_behind_long_stretches_that_were_written_over() {
         }
         drop(store);
         stretches.iter().for_each(|(from, until)| write_over(&disk, *from, until - from));
-        let store = open(options(), &mut |_| ());
+        let store = open(options());
         assert_eq!(ends(&store), (below + above, below + above), "{stretches:?}");
         let lane = lane(&store, LANE);
         // From the end on: whoever comes from the begin has what is wrong made again by the way.
@@ -231,7 +233,7 @@ fn no_message_is_lost_behind_long_stretches_that_were_written_over() {
 fn an_entry_in_two_sectors_is_not_lost_where_others_follow() {
     for runs_on in [true, false] {
         let disk = FaultyDisk::over(&MemoryDisk::new());
-        let store = open(options(&disk), &mut |_| ());
+        let store = open(options(&disk));
         (0..22).for_each(|_| append(&store, b"", &[(LANE, None)]));
         store.checkpoint().expect("a checkpoint");
         (0..50).for_each(|_| append(&store, b"", &[(LANE, None)]));
@@ -241,7 +243,7 @@ fn an_entry_in_two_sectors_is_not_lost_where_others_follow() {
         drop(store);
         let disk = if runs_on { disk } else { FaultyDisk::over(&disk.after_power_cut(disk.points(), || true)) };
         write_over(&disk, 21, 1);
-        let store = open(options(&disk), &mut |_| ());
+        let store = open(options(&disk));
         assert_eq!(lane(&store, LANE).entry(QueueOffset(21)).expect("reads"), Some(before[21].1), "{runs_on}");
         assert_eq!(ends(&store), (72, 72));
     }
@@ -253,7 +255,7 @@ fn an_entry_in_two_sectors_is_not_lost_where_others_follow() {
 fn an_entry_that_a_power_cut_left_half_written_holds_up_nothing() {
     for (runs_on, end) in [(false, 21), (true, 22)] {
         let disk = FaultyDisk::over(&MemoryDisk::new());
-        let store = open(options(&disk), &mut |_| ());
+        let store = open(options(&disk));
         (0..21).for_each(|_| append(&store, b"", &[(LANE, None)]));
         (0..50).for_each(|_| append(&store, &[b'x'; 1000], &[(OTHER, None)]));
         store.checkpoint().expect("a checkpoint");
@@ -261,8 +263,8 @@ fn an_entry_that_a_power_cut_left_half_written_holds_up_nothing() {
         assert!(store.log_first() > LogOffset(SEGMENT_SIZE), "none of its messages is there");
         drop(store);
         let disk = if runs_on { disk } else { FaultyDisk::over(&disk.after_power_cut(disk.points(), || true)) };
-        write_over(&disk, 21, 1);
-        assert_eq!(ends(&open(options(&disk), &mut |_| ())), (end, end), "it runs on: {runs_on}");
+        write(&disk, 21 * LANE_ENTRY_SIZE, &[0x21; 8]);
+        assert_eq!(ends(&open(options(&disk))), (end, end), "it runs on: {runs_on}");
     }
 }
 
@@ -270,7 +272,7 @@ fn an_entry_that_a_power_cut_left_half_written_holds_up_nothing() {
 #[test]
 fn a_message_whose_entry_a_power_cut_left_half_written_keeps_its_place() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let store = open(options(&disk), &mut |_| ());
+    let store = open(options(&disk));
     (0..21).for_each(|_| append(&store, b"", &[(LANE, None)]));
     (0..50).for_each(|_| append(&store, &[b'x'; 1000], &[(OTHER, None)]));
     store.checkpoint().expect("a checkpoint");
@@ -281,8 +283,8 @@ fn a_message_whose_entry_a_power_cut_left_half_written_keeps_its_place() {
     let before = lane(&store, LANE).entry(QueueOffset(21)).expect("reads");
     drop(store);
     let disk = FaultyDisk::over(&disk.after_power_cut(disk.points(), || true));
-    write_over(&disk, 21, 1);
-    let store = open(options(&disk), &mut |_| ());
+    write(&disk, 21 * LANE_ENTRY_SIZE, &[0; 8]);
+    let store = open(options(&disk));
     assert_eq!((ends(&store), lane(&store, LANE).entry(QueueOffset(21)).expect("reads")), ((22, 22), before));
 }
 
@@ -306,7 +308,7 @@ impl StateReplay for Removed {
 #[test]
 fn what_a_crash_left_of_a_removed_queue_is_removed_whatever_its_entries_are() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let store = open(options(&disk), &mut |_| ());
+    let store = open(options(&disk));
     (0..MESSAGES).for_each(|_| append(&store, b"", &[(LANE, None)]));
     store.checkpoint().expect("a checkpoint");
     let mut state = Removed(store.log_end());
@@ -324,7 +326,7 @@ fn a_start_passes_over_a_file_of_entries_without_the_one_before_it() {
     for seed in 0..60 {
         let mut chance = Chance::new(seed);
         let disk = FaultyDisk::over(&MemoryDisk::new());
-        let store = open(options(&disk), &mut |_| ());
+        let store = open(options(&disk));
         (0..600).for_each(|_| append(&store, b"", &[(LANE, None)]));
         store.checkpoint().expect("a checkpoint");
         (0..1300).for_each(|_| append(&store, b"", &[(LANE, None)]));
@@ -340,19 +342,79 @@ fn a_start_passes_over_a_file_of_entries_without_the_one_before_it() {
             were_apart += usize::from(files.len() == 2 && !newest.ends_with("00000000000000014400"));
             file.write_at(&[0x21; 512], 0).expect("writes");
         }
-        let store = open(options(&disk), &mut |_| ());
+        let store = open(options(&disk));
         let (end, next) = ends(&store);
         assert!(end == next && entries(&lane(&store, LANE)).iter().all(|(_, entry)| entry.has_record()), "seed {seed}");
     }
     assert!(were_apart > 3, "{were_apart}");
 }
 
+/// In good order or by a kill.
 #[test]
-fn how_far_the_look_has_come_is_told() {
+fn zeros_within_what_was_written_over_end_no_queue() {
+    for is_orderly in [true, false] {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let store = open(options(&disk));
+        (0..340).for_each(|_| append(&store, b"", &[(LANE, None)]));
+        store.checkpoint().expect("a checkpoint");
+        let before = entries(&lane(&store, LANE));
+        if is_orderly {
+            store.close().expect("closes");
+        }
+        drop(store);
+        let mut block = [0x21; 4096];
+        block[1000..1048].fill(0);
+        write(&disk, 4096, &block);
+        let store = open(options(&disk));
+        assert_eq!(
+            (ends(&store), entries(&lane(&store, LANE)) == before),
+            ((340, 340), true),
+            "in order: {is_orderly}"
+        );
+    }
+}
+
+/// A power cut has kept entries of messages that it has not kept, and a sector of them was written over.
+#[test]
+fn entries_of_messages_that_are_not_there_are_none() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    filled(&disk);
-    write_over(&disk, MESSAGES, 5);
-    let mut told = Vec::new();
-    let store = open(options(&disk), &mut |progress| told.push((progress.done, progress.total)));
-    assert_eq!(told.last(), Some(&(0, store.watermarks().written().0)));
+    let options = |disk: &FaultyDisk| Options { segment_size: 1 << 20, gathered_entries: 0, ..options(disk) };
+    let store = open(options(&disk));
+    (0..700).for_each(|_| append(&store, b"", &[(LANE, None)]));
+    store.checkpoint().expect("a checkpoint");
+    (0..100).for_each(|_| append(&store, b"", &[(LANE, None)]));
+    store.sync().expect("synced");
+    let end = store.log_end();
+    (0..500).for_each(|_| append(&store, b"", &[(LANE, None)]));
+    store.flush_entries().expect("flushed");
+    drop(store);
+    let disk = FaultyDisk::over(&disk.after_power_cut(disk.points(), || true));
+    let files = Disk::new(disk.clone());
+    let log = files.open(Path::new("/data/commitlog/00000000000000000000")).expect("opens");
+    log.write_at(&vec![0; (1 << 20) - end.0 as usize], end.0).expect("writes");
+    let newest = files.open(Path::new("/data/sluice/queues/1/0/00000000000000028800")).expect("opens");
+    newest.write_at(&[0x21; 512], 0).expect("writes");
+    let store = open(options(&disk));
+    assert_eq!(ends(&store), (800, 800));
+    assert!(entries(&lane(&store, LANE)).iter().all(|(_, entry)| entry.has_record() && entry.log_offset < end));
+}
+
+/// The queue's first entry lies in two blocks, and its record is gone: only of that one nobody knows what it was.
+#[test]
+fn an_entry_that_is_asked_for_in_vain_keeps_none_of_another_block_from_being_made_again() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let store = open(options(&disk));
+    (0..512).for_each(|_| append(&store, b"", &[(LANE, None)]));
+    let entry = |store: &Store, offset| lane(store, LANE).entry(QueueOffset(offset));
+    let (gone, newest) = (entry(&store, 341), entry(&store, 511));
+    store.checkpoint().expect("a checkpoint");
+    let first = gone.expect("reads").expect("there").log_offset;
+    // Retention has removed the record, and the queue has not noticed.
+    store
+        .apply_retention_below(LogOffset(first.0 / SEGMENT_SIZE * SEGMENT_SIZE + SEGMENT_SIZE), Timestamp(1 << 40), 4)
+        .expect("applied");
+    assert!(store.log_first() > first);
+    write(&disk, 8192, &[0x21; 4096]);
+    (0..20).for_each(|_| _ = entry(&store, lane(&store, LANE).first().0));
+    assert_eq!(entry(&store, 511).expect("made again"), newest.expect("reads"));
 }

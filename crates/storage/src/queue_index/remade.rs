@@ -7,14 +7,12 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Range;
 
-use base::offset::Watermarks;
 use base::{LogOffset, QueueOffset};
 use format::queue_entry::Entry;
 
 use super::QueueIndex;
 use crate::disk::BLOCK_SIZE;
 use crate::error::StorageError;
-use crate::queue_files::WholeEnd;
 
 /// Entries of one queue that are kept at most: beyond, all are forgotten, and made again where they are still needed.
 const REMADE_MAX: usize = 65_536;
@@ -35,16 +33,7 @@ pub(crate) trait EntrySource: Debug + Send + Sync {
         queue: &QueueIndex,
         part: Range<u64>,
         records: Range<LogOffset>,
-    ) -> Result<Option<Listed>, StorageError>;
-}
-
-/// What records of a part of the log say of a queue.
-#[derive(Debug, Default)]
-pub(crate) struct Listed {
-    /// By their offsets.
-    pub(crate) entries: BTreeMap<u64, Entry>,
-    /// Of some records nobody knows what they had: they cannot be read, or are damaged.
-    pub(crate) misses_records: bool,
+    ) -> Result<Option<BTreeMap<u64, Entry>>, StorageError>;
 }
 
 /// What was made again.
@@ -52,7 +41,7 @@ pub(crate) struct Listed {
 pub(super) struct RemadeEntries {
     /// By their offsets.
     entries: BTreeMap<u64, Entry>,
-    /// Where blocks begin of which it was in vain.
+    /// By the blocks of which it was in vain.
     vain: BTreeMap<u64, Vain>,
     /// How often all were forgotten.
     forgotten_count: u64,
@@ -67,6 +56,15 @@ struct Vain {
     asks_next: u32,
     /// Where the queue ended, if nothing was behind the block: once there is, it can be told what is missing.
     end: Option<u64>,
+}
+
+/// A block of a queue's file.
+#[derive(Clone, Debug)]
+struct Block {
+    /// The first offset that has bytes in it, be the entry there or gone: no other block has the same.
+    key: u64,
+    /// Its entries, as far as files have them.
+    part: Range<u64>,
 }
 
 impl RemadeEntries {
@@ -86,17 +84,17 @@ impl RemadeEntries {
     }
 
     /// Whether an entry is there, or its block is not to be tried for now.
-    fn known(&mut self, offset: u64, block: &Range<u64>, end: u64) -> Option<bool> {
+    fn known(&mut self, offset: u64, block: &Block, end: u64) -> Option<bool> {
         if self.entries.contains_key(&offset) {
             return Some(true);
         }
-        let vain = self.vain.get_mut(&block.start).filter(|vain| vain.end.is_none_or(|before| before == end))?;
+        let vain = self.vain.get_mut(&block.key).filter(|vain| vain.end.is_none_or(|before| before == end))?;
         vain.asks_left = vain.asks_left.checked_sub(1)?;
         Some(false)
     }
 
     /// Notes what was made again; whether the entry at `offset` was.
-    fn note(&mut self, offset: u64, block: &Range<u64>, end: u64, made: Vec<(u64, Entry)>) -> bool {
+    fn note(&mut self, offset: u64, block: &Block, end: u64, made: Vec<(u64, Entry)>) -> bool {
         if self.entries.len() + self.vain.len() >= REMADE_MAX {
             self.entries.clear();
             self.vain.clear();
@@ -104,11 +102,11 @@ impl RemadeEntries {
         self.entries.extend(made);
         let is_made = self.entries.contains_key(&offset);
         if is_made {
-            self.vain.remove(&block.start);
+            self.vain.remove(&block.key);
         } else {
-            let asks_left = self.vain.get(&block.start).map_or(VAIN_ASKS_MIN, |vain| vain.asks_next);
+            let asks_left = self.vain.get(&block.key).map_or(VAIN_ASKS_MIN, |vain| vain.asks_next);
             let asks_next = asks_left.saturating_mul(2).min(VAIN_ASKS_MAX);
-            self.vain.insert(block.start, Vain { asks_left, asks_next, end: (block.end >= end).then_some(end) });
+            self.vain.insert(block.key, Vain { asks_left, asks_next, end: (block.part.end >= end).then_some(end) });
         }
         is_made
     }
@@ -136,7 +134,7 @@ impl QueueIndex {
             }
             remade.forgotten_count
         };
-        let made = self.listed_in_log(offset.0, &block)?;
+        let made = self.listed_in_log(offset.0, &block.part)?;
         let is_made = {
             let remade = &mut self.state.lock().remade;
             remade.forgotten_count == forgotten_count && remade.note(offset.0, &block, end, made)
@@ -151,13 +149,14 @@ impl QueueIndex {
     }
 
     /// Entries with bytes in the same block of the file as that of `offset`, as far as files have them.
-    fn block_of(&self, offset: u64) -> Range<u64> {
+    fn block_of(&self, offset: u64) -> Block {
         let (per_file, size, block_size) = (self.entries_per_file, self.form().size(), BLOCK_SIZE as u64);
         let file = offset / per_file * per_file;
         let block = (offset - file) * size / block_size;
         let (begin, end) = (block * block_size / size, ((block + 1) * block_size).div_ceil(size).min(per_file));
         let flushed = self.state.lock().flushed;
-        (file + begin).max(self.first().0)..(file + end).min(flushed.max(offset + 1))
+        let part = (file + begin).max(self.first().0)..(file + end).min(flushed.max(offset + 1));
+        Block { key: file + begin, part }
     }
 
     /// What the log says of the entries around an offset: of its block from one that is sure on, and up to one that is; not of all where the log
@@ -172,8 +171,7 @@ impl QueueIndex {
         let end = behind.map_or(LogOffset(u64::MAX), |(_, entry)| entry.log_offset.after(u64::from(entry.size)));
         let from = before.map_or(block.start, |(sure, _)| (sure + 1).max(block.start));
         let until = behind.map_or(block.end, |(sure, _)| sure).min(from + REMADE_AT_ONCE_MAX).max(offset + 1);
-        let Some(listed) = log.entries_of(self, from..until + 1, begin..end)? else { return Ok(Vec::new()) };
-        let mut found = listed.entries;
+        let Some(mut found) = log.entries_of(self, from..until + 1, begin..end)? else { return Ok(Vec::new()) };
         drop_strays(&mut found, before.map(|(_, entry)| entry.log_offset));
         // Entries are made in the order of the log: one of before is of a removed topic of that name.
         let mut last = LogOffset(0);
@@ -189,56 +187,6 @@ impl QueueIndex {
         let is_stored = |offset| matches!(self.stored_entry(QueueOffset(offset)), Ok(Some(_)));
         let is_needed = |(offset, entry): &(u64, Entry)| entry.has_record() || !is_stored(*offset);
         Ok((from..until).filter_map(entry_at).filter(is_needed).collect())
-    }
-
-    /// At a start: cuts the queue where the log, which begins at `log_first`, has nothing more in it behind the last entry that is whole. Where the
-    /// log cannot tell, all stays but what a crash may have left half written.
-    pub(crate) fn cut_behind(
-        &self,
-        whole_end: WholeEnd,
-        log_first: LogOffset,
-        watermarks: &Watermarks,
-    ) -> Result<(), StorageError> {
-        let listed = match self.listed_behind(whole_end.offset, log_first, watermarks) {
-            Some(listed) => listed,
-            // Unless there is a message that has it: then it was made whole by now.
-            None if whole_end.may_be_torn && self.is_last_and_torn(whole_end.offset)? => BTreeMap::new(),
-            None => return Ok(()),
-        };
-        let end_below = |offset| {
-            let last = listed.iter().rev().find(|(_, entry)| entry.log_offset < offset);
-            last.map_or(whole_end.offset, |(last, _)| QueueOffset(last + 1))
-        };
-        let end = end_below(watermarks.committed());
-        if end < self.end() {
-            self.restart_at(end)?;
-            self.continue_at(end_below(watermarks.written()));
-        }
-        Ok(())
-    }
-
-    /// Whether the queue ends with an entry at `offset` that is not whole, and none is to come.
-    fn is_last_and_torn(&self, offset: QueueOffset) -> Result<bool, StorageError> {
-        let is_last = self.end() == offset.after(1) && self.appended_end() == self.end();
-        Ok(is_last && self.stored_entry(offset)?.is_none())
-    }
-
-    /// What the log has of the queue from an offset on, up to which its entries are whole; `None` where it cannot tell: some of it cannot be read or
-    /// is damaged, or its beginning is gone, with what the queue may have had there.
-    fn listed_behind(
-        &self,
-        offset: QueueOffset,
-        log_first: LogOffset,
-        watermarks: &Watermarks,
-    ) -> Option<BTreeMap<u64, Entry>> {
-        let log = self.files.entry_source()?;
-        let begin = match self.sure_before(offset.0, &*log) {
-            Some((_, entry)) => entry.log_offset,
-            None if log_first == LogOffset(0) => log_first,
-            None => return None,
-        };
-        let listed = log.entries_of(self, offset.0..u64::MAX, begin..watermarks.written()).ok()??;
-        (!listed.misses_records).then_some(listed.entries)
     }
 
     /// An entry below an offset, near it, that its record bears out.
@@ -259,7 +207,7 @@ impl QueueIndex {
         let record = entry.log_offset..entry.log_offset.after(u64::from(entry.size));
         let found = log.entries_of(self, offset..offset + 1, record).ok()??;
         // Its tag code may be of other settings.
-        found.entries.get(&offset).filter(|found| (found.log_offset, found.size) == (entry.log_offset, entry.size))?;
+        found.get(&offset).filter(|found| (found.log_offset, found.size) == (entry.log_offset, entry.size))?;
         Some((offset, entry))
     }
 }

@@ -8,7 +8,7 @@ use base::{LogOffset, QueueId, QueueOffset, TopicName};
 use format::index_rules::{Indexed, Listing};
 use format::queue_entry::Entry;
 use format::record::Record;
-use format::routed::{Routed, RoutedError};
+use format::routed::{Routed, RoutedError, may_have_been_routed};
 use format::state::StateError;
 
 use super::Replay;
@@ -45,8 +45,13 @@ impl Replay<'_> {
             return self.apply_state(record);
         }
         let has_sure_places = self.has_sure_places(record, &indexed)?;
-        if record.log_offset >= self.entries_from {
+        *self.misses_records |= may_have_been_routed(record.topic.as_bytes(), record.system_flag);
+        let is_new = record.log_offset >= self.entries_from;
+        if is_new || !self.doubts.is_empty() {
             for listing in indexed.listings(record) {
+                if !is_new && !self.doubts(&listing, record.log_offset) {
+                    continue;
+                }
                 let tag_code = listing.code.at(record.store_timestamp);
                 let entry = Entry { log_offset: record.log_offset, size: record.size as u32, tag_code };
                 if self.removed.has(listing.topic.as_str(), record.log_offset) {
@@ -69,6 +74,14 @@ impl Replay<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the queue of a listing is in doubt about it.
+    fn doubts(&self, listing: &Listing<'_>, record: LogOffset) -> bool {
+        let (topic, lane) = (TopicName::trusted(listing.topic.as_str()), listing.queue);
+        // One that was removed does not come back.
+        let is_there = self.queues.get(topic.as_str(), lane).is_some();
+        is_there && self.doubts.get(&(topic, lane)).is_some_and(|doubt| doubt.from.is_none_or(|from| record >= from))
     }
 
     /// Whether what a record says of its places in queues is what was stored. Of a routed message that is in the body, which may be damaged

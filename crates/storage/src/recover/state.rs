@@ -11,6 +11,7 @@ use crate::begun::Begun;
 use crate::checkpoint::Checkpoint;
 use crate::error::StorageError;
 use crate::open_files::OpenFiles;
+use crate::queue_files::Doubts;
 use crate::queue_table::QueueTable;
 use crate::state::StateReplay;
 use crate::store::{Options, new_queue};
@@ -42,6 +43,8 @@ pub fn replay_state(
         end_from: promised,
         // No entry and no key is restored.
         entries_from: LogOffset(u64::MAX),
+        doubts: &Doubts::default(),
+        misses_records: &mut false,
         keys_from: LogOffset(u64::MAX),
         removed: &Removed::default(),
         committed: LogOffset(u64::MAX),

@@ -11,6 +11,7 @@ use format::state::StateError;
 
 use super::{Store, new_queue};
 use crate::error::StorageError;
+use crate::queue_files::Doubts;
 use crate::recover::{Recovery, Removed, Replay, tell_state_lost};
 use crate::state::StateReplay;
 
@@ -89,6 +90,8 @@ impl Store {
                 durable: LogOffset(u64::MAX),
                 end_from: LogOffset(u64::MAX),
                 entries_from: from,
+                doubts: &Doubts::default(),
+                misses_records: &mut false,
                 removed: &Removed::default(),
                 // Those before were added when this was tried last.
                 keys_from: from.max(self.key_index_last().1),

@@ -1,12 +1,13 @@
 //! Opening a data directory: the order in which its parts are read, and from which log offset each is rebuilt.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use base::metric::Metrics;
 use base::offset::Watermarks;
-use base::{LogOffset, QueueId, TopicName};
+use base::{LogOffset, QueueId, QueueOffset, TopicName};
 use format::key_index::Shape;
 use parking_lot::{Mutex, RwLock};
 
@@ -14,12 +15,12 @@ use super::{CommitRule, Options, Store, new_queue};
 use crate::begun::Begun;
 use crate::changed_queues::ChangedQueues;
 use crate::checkpoint::Checkpoint;
-use crate::commit_log::{CommitLog, LISTED_SIZE_MAX};
+use crate::commit_log::CommitLog;
 use crate::disk::{DirectoryLock, Disk};
 use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::{MESSAGE_QUEUES, OWN_FOLDER, OpenFiles, QUEUES};
-use crate::queue_files::{self, Ends, Found, Overwritten, Trust};
+use crate::queue_files::{self, Doubts, Ends, Found, Trust};
 use crate::queue_index::QueueIndex;
 use crate::queue_table::QueueTable;
 use crate::recover::{self, Rebuild, Recovery, RecoveryProgress, Removed, Replay, Unpublished};
@@ -75,7 +76,7 @@ impl Store {
         let log_end = segments.last().map_or(sure, |last| LogOffset(last.end()));
         let durable = checkpoint.log_durable.map_or(sure, |durable| durable.min(log_end).max(sure));
         let rebuild = Rebuild::new(&disk, &root, &mut checkpoint, (sure, durable));
-        let Recovered { files, queues, written_ends, overwritten, key_index, unpublished, end } =
+        let Recovered { files, queues, written_ends, key_index, unpublished, end } =
             recover_indexes(&options, &segments, (sure, durable, end_at), rebuild, &mut recovery, state, progress)?;
         if end_at < LogOffset(u64::MAX) || checkpoint.log_durable.is_some_and(|durable| durable > end) {
             // The end is taken back, or segments were moved away. First, or a crash would leave a log that ends before what the checkpoint
@@ -125,7 +126,7 @@ impl Store {
             _lock: lock,
             options,
         };
-        store.begin((&written_ends, &overwritten), checkpoint.is_to_be_replaced(), progress)?;
+        store.begin(&written_ends, checkpoint.is_to_be_replaced())?;
         Ok((store, recovery))
     }
 
@@ -134,31 +135,9 @@ impl Store {
         self.options.disk.create_directory(&self.options.directory.join(MESSAGE_QUEUES))
     }
 
-    /// Cuts lanes where nothing but what was written over follows in their files. For each the log may have to be read.
-    fn cut_overwritten(
-        &self,
-        overwritten: &[Overwritten],
-        progress: &mut dyn FnMut(RecoveryProgress),
-    ) -> Result<(), StorageError> {
-        let (first, watermarks) = (self.log.first(), self.log.watermarks());
-        let size = (watermarks.written().0 - first.0).min(LISTED_SIZE_MAX);
-        for (number, Overwritten { topic, lane, end }) in overwritten.iter().enumerate() {
-            progress(RecoveryProgress { done: number as u64 * size, total: overwritten.len() as u64 * size });
-            let queue = self.queues.read().get(topic.as_str(), *lane).cloned();
-            queue.map_or(Ok(()), |queue| queue.cut_behind(*end, first, watermarks))?;
-        }
-        Ok(())
-    }
-
     /// Writes what recovery found to the directory, and marks it as in use (`abort`).
-    fn begin(
-        &self,
-        (written_ends, overwritten): (&Ends, &[Overwritten]),
-        needs_checkpoint: bool,
-        progress: &mut dyn FnMut(RecoveryProgress),
-    ) -> Result<(), StorageError> {
+    fn begin(&self, written_ends: &Ends, needs_checkpoint: bool) -> Result<(), StorageError> {
         self.files.set_entry_source(Arc::<CommitLog>::downgrade(&self.log));
-        self.cut_overwritten(overwritten, progress)?;
         self.settle_queues(written_ends)?;
         let (disk, root) = (&self.options.disk, &self.options.directory);
         // Even if nothing goes in: the next start takes a missing folder for a lost one.
@@ -223,8 +202,6 @@ struct Recovered {
     files: Arc<OpenFiles>,
     queues: QueueTable,
     written_ends: Ends,
-    /// See `queue_files::Found`.
-    overwritten: Vec<Overwritten>,
     key_index: Option<KeyIndex>,
     unpublished: Unpublished,
     /// End of the log.
@@ -272,24 +249,30 @@ fn recover_indexes(
         true => [all, all],
         false => [checked, checked],
     };
-    let Found { mut queues, mut written_ends, overwritten, emptied } =
+    let Found { mut queues, mut written_ends, doubts, emptied } =
         queue_files::open_queues(options, &files, log_first, [of_topics, of_lanes], &mut rebuild)?;
     let entries_from = if rebuild.is_needed() { log_first } else { sure };
     recovery.entries_made_again = rebuild.is_needed();
     let removed = if is_java_stop && !rebuild.is_needed() { Removed::find(&queues)? } else { Removed::default() };
     let (key_index, keys_from) = open_key_index(options, segments, indexes_sure, &mut rebuild)?;
+    if !doubts.is_empty() {
+        // What of their files is durable is not what the checkpoint says, until there is another.
+        rebuild.begin()?;
+    }
     recovery.unusable = rebuild.unusable;
     // After an orderly stop nothing is unfinished: damage anywhere is damage to something that was whole.
     let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { log_sure };
     let new_queue_of = |topic: &TopicName, queue: QueueId| Arc::new(new_queue(&files, topic, queue));
-    let mut unpublished = Unpublished::default();
+    let (mut unpublished, mut misses_records) = (Unpublished::default(), false);
     let mut replay = Replay {
         segments,
-        start: entries_from.min(keys_from).min(state.known_until().max(start_of(segments))),
+        start: entries_from.min(keys_from).min(state.known_until().max(log_first)),
         end_at,
         durable,
         end_from: log_sure,
         entries_from,
+        doubts: &doubts,
+        misses_records: &mut misses_records,
         removed: &removed,
         keys_from,
         committed,
@@ -311,13 +294,39 @@ fn recover_indexes(
     replay.remove_known_gone()?;
     let end = replay.run()?;
     unpublished.end = end;
-    for ((topic, queue), goes_on) in emptied {
-        if queues.get(topic.as_str(), queue).is_some_and(|known| known.first() == known.end()) {
-            let begun = QueueIndex::new(files.clone(), topic, queue, (goes_on, goes_on));
-            queues.insert(Arc::new(begun));
+    misses_records |= !recovery.damaged.is_empty();
+    settle_doubts(&queues, &doubts, misses_records, log_first..end)?;
+    go_on_behind(&mut queues, &files, emptied);
+    Ok(Recovered { files, queues, written_ends, key_index, unpublished, end })
+}
+
+/// Lanes that were in doubt have what the log says by now. Where it may lack messages of theirs, since it misses records or has lost its beginning,
+/// none of the offsets that their files may have had is given out again.
+fn settle_doubts(
+    queues: &QueueTable,
+    doubts: &Doubts,
+    misses_records: bool,
+    log: Range<LogOffset>,
+) -> Result<(), StorageError> {
+    for ((topic, lane), doubt) in doubts {
+        let Some(queue) = queues.get(topic.as_str(), *lane) else { continue };
+        let may_be_gone = doubt.from.unwrap_or_default() < log.start && queue.end() <= doubt.whole_end;
+        let is_committed = queue.appended_end() == queue.end();
+        if (misses_records || may_be_gone) && is_committed && queue.end() < doubt.end {
+            queue.go_on_at(doubt.end, log.end)?;
         }
     }
-    Ok(Recovered { files, queues, written_ends, overwritten, key_index, unpublished, end })
+    Ok(())
+}
+
+/// Queues whose entries were lost, and of which the log has none, go on behind all that they may have had.
+fn go_on_behind(queues: &mut QueueTable, files: &Arc<OpenFiles>, emptied: Vec<((TopicName, QueueId), QueueOffset)>) {
+    for ((topic, queue), goes_on) in emptied {
+        let has_none = |known: &Arc<QueueIndex>| known.first() == known.end() && known.end() < goes_on;
+        if queues.get(topic.as_str(), queue).is_some_and(has_none) {
+            queues.insert(Arc::new(QueueIndex::new(files.clone(), topic, queue, (goes_on, goes_on))));
+        }
+    }
 }
 
 /// Whether folders of queues are gone that an earlier start, or the first flush of a lane, has made.
