@@ -102,19 +102,21 @@ impl EntryFile {
             return Ok(None);
         }
         let limit = if self.ends_with_tail { self.written_end() } else { self.limit };
-        let (bytes, size) = (self.bytes(0..limit)?, self.form.size() as usize);
-        let slots = || (0..).zip(bytes.chunks_exact(size));
+        let size = self.form.size() as usize;
         let is_other = |(number, slot): &(u64, &[u8])| {
             let is_new = || self.decode(*number, slot).is_some_and(|entry| entry.log_offset >= log_offset);
-            *number >= count && is_written(slot) && !is_new()
+            is_written(slot) && !is_new()
         };
         let is_torn = |(number, slot): &(u64, &[u8])| may_be_torn && is_half_zero(*number, slot);
-        let end = slots().filter(|slot| is_other(slot) && !is_torn(slot)).last().map(|(number, _)| number + 1);
+        let behind = self.bytes(count..limit.max(count))?;
+        let others = (count..).zip(behind.chunks_exact(size)).filter(|slot| is_other(slot) && !is_torn(slot));
+        let Some((last, _)) = others.last() else { return Ok(None) };
+        let before = self.bytes(0..limit)?;
         let is_before = |(number, slot): &(u64, &[u8])| {
             self.decode(*number, slot).is_some_and(|entry| entry.log_offset < log_offset)
         };
-        let whole = slots().take_while(is_before).count() as u64;
-        Ok(end.map(|end| Overwritten { whole, end }))
+        let whole = (0..).zip(before.chunks_exact(size)).take_while(is_before).count() as u64;
+        Ok(Some(Overwritten { whole, end: last + 1 }))
     }
 
     /// One past the last of the entries from a number on that is before; `None` if none is.
@@ -150,7 +152,8 @@ impl EntryFile {
     /// The bytes of the entries with these numbers, fewer at the end of the last part.
     fn bytes(&self, numbers: Range<u64>) -> Result<Cow<'_, [u8]>, StorageError> {
         let size = ((numbers.end - numbers.start) * self.form.size()) as usize;
-        if let Some(in_tail) = numbers.start.checked_sub(self.tail_start) {
+        let is_in_tail = self.ends_with_tail || numbers.end <= self.written_end();
+        if let Some(in_tail) = numbers.start.checked_sub(self.tail_start).filter(|_| is_in_tail) {
             let tail = self.tail.get((in_tail * self.form.size()) as usize..).unwrap_or_default();
             return Ok(Cow::Borrowed(&tail[..size.min(tail.len())]));
         }

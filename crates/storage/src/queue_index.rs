@@ -220,13 +220,23 @@ impl QueueIndex {
     fn fill_gap(&self, offset: QueueOffset, log_offset: LogOffset) -> Result<(), StorageError> {
         let gap = offset.0.saturating_sub(self.end().0);
         if gap > 0 && gap <= DAMAGED_IN_A_ROW_MAX && self.end() > self.first() {
-            // Damaged records in between keep their queue offsets, with entries that no record matches.
-            let lost = Entry::lost(log_offset);
-            self.publish(std::iter::repeat_n(lost, gap as usize));
+            // Damaged records in between keep their queue offsets, with the entries that they had or with some that no record matches.
+            let (end, lost) = (self.end().0, Entry::lost(log_offset));
+            let entry_at = |offset| self.kept_entry(offset).filter(|kept| kept.log_offset < log_offset).unwrap_or(lost);
+            self.publish((end..offset.0).map(entry_at).collect::<Vec<_>>().into_iter());
         } else if gap > 0 || offset < self.end() {
             self.restart_at(offset)?;
         }
         Ok(())
+    }
+
+    /// The entry that a lane's file has beyond the queue's end: its checksum says that it is one.
+    fn kept_entry(&self, offset: u64) -> Option<Entry> {
+        self.message_queue?;
+        let file = self.files.existing(&self.path(offset / self.entries_per_file), ReadMode::MayWait).ok()?;
+        let mut bytes = vec![0; self.form().size() as usize];
+        file.read_at(&mut bytes, offset % self.entries_per_file * self.form().size()).ok()?;
+        self.form().decode(offset, &bytes).filter(Entry::has_record)
     }
 
     /// Continues behind the last visible entry; called while nothing is appended.

@@ -194,6 +194,17 @@ pub(crate) struct Replay<'a> {
     pub(crate) progress: &'a mut dyn FnMut(RecoveryProgress),
     /// Nothing is appended meanwhile: queues go on where the log ends.
     pub(crate) is_opening: bool,
+    /// The record that is looked at.
+    pub(crate) at: u64,
+}
+
+/// Where the next record begins behind one that cannot be read, if its size can.
+fn behind(segment: &Segment, offset: u64) -> Option<u64> {
+    let mut window = Window::new(segment);
+    match record::kind_at(window.at(offset, record::FILLER_SIZE).ok()?) {
+        Ok(Kind::Record(size)) => Some(offset + size as u64),
+        _ => None,
+    }
 }
 
 /// What the log holds at one offset.
@@ -231,16 +242,18 @@ impl Replay<'_> {
         self.end_at = self.start.min(end_at);
         for segment in segments {
             let until = segment.end().min(self.end_at.0);
-            let from = segment.base().max(from.0);
-            if from >= until {
-                continue;
+            let mut next = Some(segment.base().max(from.0)).filter(|next| *next < until);
+            while let Some(from) = next.take() {
+                match self.run_segment(segment, from) {
+                    Ok((reached, _)) => *self.misses_records |= reached < until,
+                    Err(error) if error.is_unreadable() || matches!(error, StorageError::Damaged { .. }) => {
+                        *self.misses_records = true;
+                        next = behind(segment, self.at).filter(|next| *next < until);
+                    }
+                    Err(error) => return Err(error),
+                }
+                self.flush_if_many()?;
             }
-            match self.run_segment(segment, from) {
-                Ok((reached, _)) => *self.misses_records |= reached < until,
-                Err(error) if error.is_unreadable() => *self.misses_records = true,
-                Err(error) => return Err(error),
-            }
-            self.flush_if_many()?;
         }
         self.end_at = end_at;
         Ok(())
@@ -269,6 +282,7 @@ impl Replay<'_> {
         let mut window = Window::new(segment);
         let (mut offset, mut told) = (from, from);
         while offset < segment.end().min(self.end_at.0) {
+            self.at = offset;
             if offset - told >= PROGRESS_SIZE {
                 told = offset;
                 self.tell(offset);

@@ -34,7 +34,13 @@ impl<'a> Window<'a> {
             let wanted = size.max(WINDOW_SIZE).min((self.segment.end() - offset) as usize);
             let position = self.segment.position(LogOffset(offset));
             self.bytes.resize(wanted, 0);
-            if let Err(error) = self.segment.file().read_at(&mut self.bytes, position) {
+            let mut outcome = self.segment.file().read_at(&mut self.bytes, position);
+            if outcome.as_ref().is_err_and(StorageError::is_unreadable) && wanted > size {
+                // Perhaps it is something behind.
+                self.bytes.truncate(size);
+                outcome = self.segment.file().read_at(&mut self.bytes, position);
+            }
+            if let Err(error) = outcome {
                 self.forget();
                 return Err(error);
             }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use base::{LogOffset, QueueNumber, QueueOffset, Timestamp, TopicName};
 use format::lane_entry::LANE_ENTRY_SIZE;
+use format::queue_entry::Entry;
 use format::state::StateError;
 use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
 use storage::{CommitRule, NoState, Options, RecoveryProgress, RetentionPolicy, StateReplay, Store};
@@ -68,9 +69,9 @@ fn write_over(disk: &FaultyDisk, from: u64, count: u64) {
 }
 
 /// Changes one byte of the log.
-fn change(disk: &FaultyDisk, position: u64) {
+fn change(disk: &FaultyDisk, position: u64, byte: u8) {
     let log = Disk::new(disk.clone()).open(Path::new("/data/commitlog/00000000000000000000")).expect("opens");
-    log.write_at(b"?", position).expect("writes");
+    log.write_at(&[byte], position).expect("writes");
 }
 
 /// Where the lane ends, and which offset its next message gets.
@@ -93,9 +94,9 @@ fn a_message_that_cannot_be_read_keeps_its_place_though_its_entry_was_written_ov
         // Its size can be read.
         disk.fail(Failure::unreadable("commitlog/00000000000000000000", bytes.end - 10..bytes.end, EIO));
     };
-    let damaged_topic = |disk: &FaultyDisk, bytes: Range<u64>| change(disk, bytes.end - 10);
-    let damaged_flag = |disk: &FaultyDisk, bytes: Range<u64>| change(disk, bytes.start + SYSTEM_FLAG_AT + 2);
-    let damaged_body = |disk: &FaultyDisk, bytes: Range<u64>| change(disk, bytes.end - 50);
+    let damaged_topic = |disk: &FaultyDisk, bytes: Range<u64>| change(disk, bytes.end - 10, b'?');
+    let damaged_flag = |disk: &FaultyDisk, bytes: Range<u64>| change(disk, bytes.start + SYSTEM_FLAG_AT + 1, 0);
+    let damaged_body = |disk: &FaultyDisk, bytes: Range<u64>| change(disk, bytes.end - 50, b'?');
     let all_gone = |disk: &FaultyDisk, _: Range<u64>| {
         disk.fail(Failure::unreadable("commitlog/00000000000000000000", 0..SEGMENT_SIZE, EIO))
     };
@@ -114,10 +115,22 @@ fn a_message_that_cannot_be_read_keeps_its_place_though_its_entry_was_written_ov
         (0..5).for_each(|_| append(&store, &[b'x'; 1000], &[(OTHER, None)]));
         store.close().expect("closes");
         drop(store);
+        let before = entries(&lane(&open(options(&disk)), LANE));
+        write_over(&disk, 3, 1);
         write_over(&disk, MESSAGES - 1, 5);
         spoil(&disk, newest.start.0..newest.end.0);
-        let (end, next) = ends(&open(options(&disk)));
-        assert!(next >= MESSAGES && end == next, "{what}: it ends at {end}, and its next message gets {next}");
+        // Killed in between.
+        for _ in 0..3 {
+            let store = open(options(&disk));
+            let (end, next) = ends(&store);
+            assert!(next >= MESSAGES && end == next, "{what}: it ends at {end}, and its next message gets {next}");
+            let lane = lane(&store, LANE);
+            let is_other =
+                |(offset, entry): &&(QueueOffset, Entry)| lane.entry(*offset).expect("reads") != Some(*entry);
+            let others: Vec<_> = before.iter().filter(is_other).map(|(offset, _)| offset.0).collect();
+            let expected: &[u64] = if what == "a segment gone" { &[3, MESSAGES - 1] } else { &[MESSAGES - 1] };
+            assert_eq!(others, expected, "{what}");
+        }
     }
 }
 
@@ -179,7 +192,7 @@ fn what_is_not_committed_is_not_made_again() {
     store.close().expect("closes");
     drop(store);
     write_over(&disk, MESSAGES, 5);
-    change(&disk, damaged + 95);
+    change(&disk, damaged + 95, b'?');
     let store = open(governed(committed));
     assert!(!matches!(lane(&store, LANE).entry(QueueOffset(MESSAGES)), Ok(Some(_))), "it is not committed");
     for _ in 0..2 {

@@ -60,6 +60,7 @@ pub fn replay_state(
         recovery: &mut Recovery { was_clean, runs_on, ..Recovery::default() },
         progress,
         is_opening: true,
+        at: 0,
     }
     .run()
 }

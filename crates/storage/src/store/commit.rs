@@ -108,6 +108,7 @@ impl Store {
                 recovery: &mut recovery,
                 progress: &mut |_| (),
                 is_opening: false,
+                at: 0,
             }
             .run()?;
             self.changed_queues.look_over(&self.all_queues());

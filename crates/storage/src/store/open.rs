@@ -290,6 +290,7 @@ fn recover_indexes(
         recovery,
         progress,
         is_opening: true,
+        at: 0,
     };
     replay.remove_known_gone()?;
     let end = replay.run()?;
@@ -313,7 +314,8 @@ fn settle_doubts(
         let may_be_gone = doubt.from.unwrap_or_default() < log.start && queue.end() <= doubt.whole_end;
         let is_committed = queue.appended_end() == queue.end();
         if (misses_records || may_be_gone) && is_committed && queue.end() < doubt.end {
-            queue.go_on_at(doubt.end, log.end)?;
+            // As of records that are there: those from the log's end on are none for a start.
+            queue.go_on_at(doubt.end, LogOffset(log.end.0.saturating_sub(1)))?;
         }
     }
     Ok(())
