@@ -170,7 +170,7 @@ impl EntryFile {
     /// One past the last entry that was ever written; `None` if finding it takes more reads.
     pub(crate) fn written_count(&self) -> Option<u64> {
         let mut pieces = self.tail.chunks_exact(self.form.size() as usize);
-        let last = pieces.rposition(|entry| entry.iter().any(|&byte| byte != 0));
+        let last = pieces.rposition(is_written);
         match last {
             Some(last) if self.ends_with_tail => Some(self.tail_start + last as u64 + 1),
             None if self.ends_with_tail && self.tail_start == 0 => Some(0),

@@ -235,9 +235,14 @@ impl Replay<'_> {
         Ok(end)
     }
 
+    /// Where the first record is that a lane is in doubt about.
+    fn doubted_from(&self) -> Option<LogOffset> {
+        self.doubts.values().map(|doubt| doubt.from.unwrap_or_default()).min()
+    }
+
     /// Reads what is before the start for lanes that are in doubt, as far as it can be read.
     fn run_for_doubts(&mut self) -> Result<(), StorageError> {
-        let Some(from) = self.doubts.values().map(|doubt| doubt.from.unwrap_or_default()).min() else { return Ok(()) };
+        let Some(from) = self.doubted_from() else { return Ok(()) };
         let (segments, end_at) = (self.segments, self.end_at);
         self.end_at = self.start.min(end_at);
         for segment in segments {
@@ -271,7 +276,7 @@ impl Replay<'_> {
 
     /// Reports that everything below `reached` was read.
     fn tell(&mut self, reached: u64) {
-        let begin = self.doubts.values().map(|doubt| doubt.from.unwrap_or_default()).fold(self.start, LogOffset::min);
+        let begin = self.doubted_from().map_or(self.start, |from| from.min(self.start));
         let begin = begin.0.max(self.segments.first().map_or(0, |first| first.base()));
         let total = self.segments.last().map_or(0, |last| last.end()).saturating_sub(begin);
         (self.progress)(RecoveryProgress { done: reached.saturating_sub(begin), total });

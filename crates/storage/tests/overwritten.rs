@@ -68,6 +68,17 @@ fn write_over(disk: &FaultyDisk, from: u64, count: u64) {
     write(disk, from as usize * LANE_ENTRY_SIZE, &vec![0x21; count as usize * LANE_ENTRY_SIZE]);
 }
 
+/// Messages of the lane, and a log that begins behind them.
+fn with_none_in_log(disk: &FaultyDisk, messages: u64) -> Store {
+    let store = open(options(disk));
+    (0..messages).for_each(|_| append(&store, b"", &[(LANE, None)]));
+    (0..50).for_each(|_| append(&store, &[b'x'; 1000], &[(OTHER, None)]));
+    store.checkpoint().expect("a checkpoint");
+    store.apply_retention(Timestamp(1 << 40), 4).expect("applied");
+    assert!(store.log_first() > LogOffset(SEGMENT_SIZE), "none of its messages is there");
+    store
+}
+
 /// Changes one byte of the log.
 fn change(disk: &FaultyDisk, position: u64, byte: u8) {
     let log = Disk::new(disk.clone()).open(Path::new("/data/commitlog/00000000000000000000")).expect("opens");
@@ -137,12 +148,7 @@ fn a_message_that_cannot_be_read_keeps_its_place_though_its_entry_was_written_ov
 #[test]
 fn no_offset_is_given_out_again_where_the_messages_that_had_it_are_gone_from_the_log() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    filled(&disk);
-    let store = open(options(&disk));
-    (0..50).for_each(|_| append(&store, &[b'x'; 1000], &[(OTHER, None)]));
-    store.checkpoint().expect("a checkpoint");
-    store.apply_retention(Timestamp(1 << 40), 4).expect("applied");
-    assert!(store.log_first() > LogOffset(SEGMENT_SIZE), "none of its messages is there");
+    let store = with_none_in_log(&disk, MESSAGES);
     store.close().expect("closes");
     drop(store);
     for from in [0, MESSAGES - 1] {
@@ -268,13 +274,7 @@ fn an_entry_in_two_sectors_is_not_lost_where_others_follow() {
 fn an_entry_that_a_power_cut_left_half_written_holds_up_nothing() {
     for (runs_on, end) in [(false, 21), (true, 22)] {
         let disk = FaultyDisk::over(&MemoryDisk::new());
-        let store = open(options(&disk));
-        (0..21).for_each(|_| append(&store, b"", &[(LANE, None)]));
-        (0..50).for_each(|_| append(&store, &[b'x'; 1000], &[(OTHER, None)]));
-        store.checkpoint().expect("a checkpoint");
-        store.apply_retention(Timestamp(1 << 40), 4).expect("applied");
-        assert!(store.log_first() > LogOffset(SEGMENT_SIZE), "none of its messages is there");
-        drop(store);
+        drop(with_none_in_log(&disk, 21));
         let disk = if runs_on { disk } else { FaultyDisk::over(&disk.after_power_cut(disk.points(), || true)) };
         write(&disk, 21 * LANE_ENTRY_SIZE, &[0x21; 8]);
         assert_eq!(ends(&open(options(&disk))), (end, end), "it runs on: {runs_on}");
@@ -285,11 +285,7 @@ fn an_entry_that_a_power_cut_left_half_written_holds_up_nothing() {
 #[test]
 fn a_message_whose_entry_a_power_cut_left_half_written_keeps_its_place() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
-    let store = open(options(&disk));
-    (0..21).for_each(|_| append(&store, b"", &[(LANE, None)]));
-    (0..50).for_each(|_| append(&store, &[b'x'; 1000], &[(OTHER, None)]));
-    store.checkpoint().expect("a checkpoint");
-    store.apply_retention(Timestamp(1 << 40), 4).expect("applied");
+    let store = with_none_in_log(&disk, 21);
     append(&store, b"confirmed", &[(LANE, None)]);
     store.flush_entries().expect("flushed");
     store.sync().expect("synced");

@@ -66,8 +66,7 @@ impl CommitLog {
             let is_of_queue = listing.queue == queue.queue() && listing.topic.as_str() == queue.topic().as_str();
             if is_of_queue && part.contains(&listing.offset.0) {
                 let tag_code = listing.code.at(record.store_timestamp);
-                let entry = Entry { log_offset: at, size: record.size as u32, tag_code };
-                entries.insert(listing.offset.0, entry);
+                entries.insert(listing.offset.0, Entry { log_offset: at, size: record.size as u32, tag_code });
             }
         }
     }

@@ -45,9 +45,9 @@ impl Replay<'_> {
             return self.apply_state(record);
         }
         let has_sure_places = self.has_sure_places(record, &indexed)?;
-        *self.misses_records |= may_have_been_routed(record.topic.as_bytes(), record.system_flag);
-        let is_new = record.log_offset >= self.entries_from;
-        if is_new || !self.doubts.is_empty() {
+        let (is_new, has_doubts) = (record.log_offset >= self.entries_from, !self.doubts.is_empty());
+        *self.misses_records |= has_doubts && may_have_been_routed(record.topic.as_bytes(), record.system_flag);
+        if is_new || has_doubts {
             for listing in indexed.listings(record) {
                 if !is_new && !self.doubts(&listing, record.log_offset) {
                     continue;
