@@ -239,6 +239,14 @@ pub fn has_record_magic(bytes: &[u8]) -> bool {
     matches!(magic, Some(MAGIC_V1 | MAGIC_V2))
 }
 
+/// Where the first record begins in `bytes`, which lie at `at`: one with the magic of a record, and with this very log offset in it.
+pub fn find(bytes: &[u8], at: LogOffset) -> Option<LogOffset> {
+    (0..bytes.len().saturating_sub(LOG_OFFSET_AT)).find_map(|from| {
+        let (bytes, here) = (bytes.get(from..)?, at.after(from as u64));
+        (has_record_magic(bytes) && log_offset_of(bytes) == Some(here)).then_some(here)
+    })
+}
+
 /// The log offset an encoded record says it is at.
 pub fn log_offset_of(record: &[u8]) -> Option<LogOffset> {
     let bytes = record.get(LOG_OFFSET_AT..SYSTEM_FLAG_AT)?;

@@ -1,17 +1,11 @@
 //! Reads the log from front to back, past whatever is damaged, to its end.
 
 use format::index_rules::is_in_place;
-use format::record::{self, Kind as RecordKind, Parts, RECORD_SIZE_MIN, Record};
+use format::record::{self, Kind as RecordKind, Parts, Record};
 use storage::segment::Segment;
 use storage::window::{WINDOW_SIZE, Window};
 
 use crate::log_files::LogFiles;
-
-/// Bytes looked through at once for the next whole record.
-const SEARCH_SIZE: usize = 64 * 1024;
-
-/// What a system reads at once; a stretch that cannot be read is passed over in such steps.
-const PAGE_SIZE: u64 = 4096;
 
 /// What the walk comes by.
 #[derive(Debug)]
@@ -188,46 +182,7 @@ fn is_intact(window: &mut Window<'_>, offset: u64, size: usize) -> bool {
 
 /// The same in one segment.
 fn search(window: &mut Window<'_>, from: u64) -> Option<u64> {
-    let segment = window.segment;
-    let mut at = from;
-    while at + RECORD_SIZE_MIN as u64 <= segment.end() {
-        let data = segment.base() + segment.file().next_data(at - segment.base())?;
-        at = at.max(data);
-        if at >= segment.end() {
-            return None;
-        }
-        let Ok(bytes) = window.at(at, SEARCH_SIZE) else {
-            at += PAGE_SIZE - at % PAGE_SIZE;
-            continue;
-        };
-        let count = bytes.len();
-        match candidate(bytes, at) {
-            Some(found) if matches!(content_at(window, found), Content::Record(_)) => return Some(found),
-            Some(found) => at = found + 1,
-            None => at += count.saturating_sub(RECORD_SIZE_MIN - 1).max(1) as u64,
-        }
-    }
-    None
-}
-
-/// The first log offset in `bytes`, which lie at `at`, with the magic of a record and with this very log offset in it.
-fn candidate(bytes: &[u8], at: u64) -> Option<u64> {
-    let (first, second) = (record::MAGIC_V1.to_be_bytes(), record::MAGIC_V2.to_be_bytes());
-    let mut from = 4;
-    while let Some(rest) = bytes.get(from..) {
-        let found = from + rest.iter().position(|&byte| byte == first[0])?;
-        let magic = bytes.get(found..found + 4)?;
-        let start = found - 4;
-        let is_here = || {
-            let here = at + start as u64;
-            bytes.get(start..).and_then(record::log_offset_of).is_some_and(|offset| offset.0 == here)
-        };
-        if (magic == first || magic == second) && is_here() {
-            return Some(at + start as u64);
-        }
-        from = found + 1;
-    }
-    None
+    window.search(from, |window, at| matches!(content_at(window, at), Content::Record(_)))
 }
 
 /// One past the last byte from `from` on that is not zero.

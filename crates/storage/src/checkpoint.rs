@@ -10,8 +10,8 @@
 //!   2048     8  magic                                                    } Sluice's own: Java brokers leave it alone
 //!   2056     8  indexed: log, queue entries and keys below are durable   }
 //!   2064     4  CRC-32 of the two before                                 }
-//!   2068     4  not 0: entries and keys have to be made again from all   }
-//!              of the log                                               }
+//!   2068     4  0, or what a start has begun: 1 looks into lanes, all    }
+//!              others make entries and keys again from all of the log   }
 //!   2072     8  log offset below which the log is durable                }
 //!   2080     4  CRC-32 of magic, indexed and this offset                 }
 //! ```
@@ -47,8 +47,38 @@ pub struct Checkpoint {
     pub indexed: Option<LogOffset>,
     /// Below this, the log is durable; what lies above `indexed` may have neither entry nor key. Never below `indexed`.
     pub log_durable: Option<LogOffset>,
-    /// A start began to make entries and keys again, and this was not written anew since: what there is of them may lack any.
-    pub needs_rebuild: bool,
+    /// What a start has begun, if this was not written anew since.
+    pub begun: BegunWork,
+}
+
+/// What a start does to files of entries and keys before it writes another checkpoint; the next one has to know where a crash came between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BegunWork {
+    /// Nothing.
+    #[default]
+    None,
+    /// It writes over what something else has written over in lanes: what looks like a torn entry may be one of those.
+    Lanes,
+    /// It makes all entries and keys again: what there is of them may lack any.
+    All,
+}
+
+impl BegunWork {
+    const fn of(field: u32) -> Self {
+        match field {
+            0 => Self::None,
+            1 => Self::Lanes,
+            _ => Self::All,
+        }
+    }
+
+    const fn field(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Lanes => 1,
+            Self::All => u32::MAX,
+        }
+    }
 }
 
 impl Checkpoint {
@@ -84,7 +114,7 @@ impl Checkpoint {
             key_time: Timestamp(number(16)),
             indexed: is_own.then_some(indexed),
             log_durable: is_own.then_some(if knows_log { log_durable } else { indexed }),
-            needs_rebuild: is_own && bytes.get(OWN_AT + 20..OWN_AT + 24).is_some_and(|field| field != [0; 4]),
+            begun: BegunWork::of(if is_own { (number(OWN_AT + 20) >> 32) as u32 } else { 0 }),
         })
     }
 
@@ -96,7 +126,7 @@ impl Checkpoint {
 
     /// Whether a start has to write another: a crash before that would have nothing to compare with, or make again what was made.
     pub(crate) const fn is_to_be_replaced(&self) -> bool {
-        self.indexed.is_none() || self.needs_rebuild
+        self.indexed.is_none() || !matches!(self.begun, BegunWork::None)
     }
 
     /// What is left of it if the log ends at `end`, and its newest segment begins at `last_time`.
@@ -107,7 +137,7 @@ impl Checkpoint {
             key_time: self.key_time.min(last_time),
             indexed: self.indexed.map(|indexed| indexed.min(end)),
             log_durable: self.log_durable.map(|durable| durable.min(end)),
-            needs_rebuild: self.needs_rebuild,
+            begun: self.begun,
         }
     }
 
@@ -126,7 +156,7 @@ impl Checkpoint {
         own.extend(OWN_MAGIC.to_be_bytes());
         own.extend(indexed.0.to_be_bytes());
         own.extend(checksum(&[indexed]).to_be_bytes());
-        own.extend([if self.needs_rebuild { u8::MAX } else { 0 }; 4]);
+        own.extend(self.begun.field().to_be_bytes());
         own.extend(log_durable.0.to_be_bytes());
         own.extend(checksum(&[indexed, log_durable]).to_be_bytes());
         file.write_at(&own, OWN_AT as u64)?;
@@ -180,13 +210,15 @@ mod tests {
             key_time: Timestamp(1),
             indexed: Some(LogOffset(77)),
             log_durable: Some(LogOffset(99)),
-            needs_rebuild: false,
+            begun: BegunWork::None,
         };
         written.write(&disk, directory).expect("writes");
         assert_eq!(Checkpoint::read(&disk, directory).expect("reads"), written);
-        let marked = Checkpoint { needs_rebuild: true, ..written };
-        marked.write(&disk, directory).expect("writes");
-        assert_eq!(Checkpoint::read(&disk, directory).expect("reads"), marked);
+        for begun in [BegunWork::Lanes, BegunWork::All] {
+            let marked = Checkpoint { begun, ..written };
+            marked.write(&disk, directory).expect("writes");
+            assert_eq!(Checkpoint::read(&disk, directory).expect("reads"), marked);
+        }
         written.write(&disk, directory).expect("writes");
         let file = disk.open(&directory.join("checkpoint")).expect("opens");
         file.write_at(&[9], OWN_AT as u64 + 25).expect("writes");

@@ -22,6 +22,7 @@
 //! one, and leaves no damage before it: the boot ID tells the two apart. Everything after the end is cleared, so that old bytes are never
 //! taken for records; so are entries that point beyond it.
 
+mod doubts;
 mod rebuild;
 mod removed;
 mod restore;
@@ -46,6 +47,7 @@ use crate::queue_table::QueueTable;
 use crate::segment::Segment;
 use crate::state::StateReplay;
 use crate::window::Window;
+pub(crate) use doubts::settle_doubts;
 pub(crate) use rebuild::Rebuild;
 pub(crate) use removed::Removed;
 pub(crate) use restore::{Unpublished, tell_state_lost};
@@ -198,21 +200,23 @@ pub(crate) struct Replay<'a> {
     pub(crate) at: u64,
 }
 
-/// Where the next record begins behind one that cannot be read, if its size can.
-fn behind(segment: &Segment, offset: u64) -> Option<u64> {
-    let mut window = Window::new(segment);
-    match record::kind_at(window.at(offset, record::FILLER_SIZE).ok()?) {
-        Ok(Kind::Record(size)) => Some(offset + size as u64),
-        _ => None,
-    }
-}
-
 /// What the log holds at one offset.
 enum Content {
     Record(usize),
     NextSegment,
     End,
     Damaged,
+}
+
+/// Why reading a segment came no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// The log goes on in the next segment.
+    NextSegment,
+    /// The log ends, or a record goes beyond where to stop.
+    End,
+    /// There is no whole record, and nothing leads to one.
+    Damage,
 }
 
 impl Replay<'_> {
@@ -224,44 +228,18 @@ impl Replay<'_> {
                 continue;
             }
             let from = segment.base().max(self.start.0);
-            let (reached, is_full) = self.run_segment(segment, from).map_err(|error| unreadable(segment, error))?;
+            let (reached, stop) = self.run_segment(segment, from).map_err(|error| unreadable(segment, error))?;
+            if stop == Stop::Damage {
+                return Err(self.no_whole_record(segment, reached));
+            }
             end = LogOffset(reached);
             self.flush_if_many()?;
             self.tell(reached);
-            if !is_full {
+            if stop == Stop::End {
                 break;
             }
         }
         Ok(end)
-    }
-
-    /// Where the first record is that a lane is in doubt about.
-    fn doubted_from(&self) -> Option<LogOffset> {
-        self.doubts.values().map(|doubt| doubt.from.unwrap_or_default()).min()
-    }
-
-    /// Reads what is before the start for lanes that are in doubt, as far as it can be read.
-    fn run_for_doubts(&mut self) -> Result<(), StorageError> {
-        let Some(from) = self.doubted_from() else { return Ok(()) };
-        let (segments, end_at) = (self.segments, self.end_at);
-        self.end_at = self.start.min(end_at);
-        for segment in segments {
-            let until = segment.end().min(self.end_at.0);
-            let mut next = Some(segment.base().max(from.0)).filter(|next| *next < until);
-            while let Some(from) = next.take() {
-                match self.run_segment(segment, from) {
-                    Ok((reached, _)) => *self.misses_records |= reached < until,
-                    Err(error) if error.is_unreadable() || matches!(error, StorageError::Damaged { .. }) => {
-                        *self.misses_records = true;
-                        next = behind(segment, self.at).filter(|next| *next < until);
-                    }
-                    Err(error) => return Err(error),
-                }
-                self.flush_if_many()?;
-            }
-        }
-        self.end_at = end_at;
-        Ok(())
     }
 
     /// Writes entries into files if more have gathered than may stay in memory.
@@ -282,8 +260,8 @@ impl Replay<'_> {
         (self.progress)(RecoveryProgress { done: reached.saturating_sub(begin), total });
     }
 
-    /// Returns where the log goes on, and whether that is the next segment.
-    fn run_segment(&mut self, segment: &Segment, from: u64) -> Result<(u64, bool), StorageError> {
+    /// Returns where the log goes on, and why not in this segment. An error says `is_unreadable` only if the segment is.
+    fn run_segment(&mut self, segment: &Segment, from: u64) -> Result<(u64, Stop), StorageError> {
         let mut window = Window::new(segment);
         let (mut offset, mut told) = (from, from);
         while offset < segment.end().min(self.end_at.0) {
@@ -293,24 +271,28 @@ impl Replay<'_> {
                 self.tell(offset);
             }
             match self.examine(&mut window, offset)? {
-                Content::Record(size) if offset + size as u64 > self.end_at.0 => return Ok((offset, false)),
+                Content::Record(size) if offset + size as u64 > self.end_at.0 => return Ok((offset, Stop::End)),
                 Content::Record(size) => {
                     self.take_in(window.at(offset, size)?)?;
                     offset += size as u64;
                 }
-                Content::NextSegment if segment.end() > self.end_at.0 => return Ok((offset, false)),
-                Content::NextSegment => return Ok((segment.end(), true)),
-                Content::End if offset >= self.end_from.0 => return Ok((offset, false)),
+                Content::NextSegment if segment.end() > self.end_at.0 => return Ok((offset, Stop::End)),
+                Content::NextSegment => return Ok((segment.end(), Stop::NextSegment)),
+                Content::End if offset >= self.end_from.0 => return Ok((offset, Stop::End)),
                 Content::Damaged if offset >= self.durable.0 && !self.is_followed(&mut window, offset)? => {
-                    return Ok((offset, false));
+                    return Ok((offset, Stop::End));
                 }
-                Content::End | Content::Damaged => match self.pass_damage(&mut window, offset)? {
-                    Some(next) => offset = next,
-                    None => return Ok((offset, false)),
+                Content::End | Content::Damaged => match self.next_after_damaged(&mut window, offset)? {
+                    None => return Ok((offset, Stop::Damage)),
+                    Some(next) if next > self.end_at.0 => return Ok((offset, Stop::End)),
+                    Some(next) => {
+                        self.take_damaged(window.at(offset, (next - offset) as usize)?, offset)?;
+                        offset = next;
+                    }
                 },
             }
         }
-        Ok((offset, offset == segment.end()))
+        Ok((offset, if offset == segment.end() { Stop::NextSegment } else { Stop::End }))
     }
 
     fn examine(&self, window: &mut Window<'_>, offset: u64) -> Result<Content, StorageError> {
@@ -344,32 +326,28 @@ impl Replay<'_> {
         next.map_or(Ok(false), |next| Ok(!matches!(self.examine(window, next)?, Content::End)))
     }
 
-    /// Skips one damaged record if its size, or the lengths within it, still lead to a whole one. `None` if it goes beyond `end_at`.
-    fn pass_damage(&mut self, window: &mut Window<'_>, offset: u64) -> Result<Option<u64>, StorageError> {
-        let path = window.segment.file().path().to_owned();
-        if let Some(next) = self.next_after_damaged(window, offset)? {
-            if next > self.end_at.0 {
-                return Ok(None);
-            }
-            self.recovery.damaged.push(LogOffset(offset));
-            let bytes = window.at(offset, (next - offset) as usize)?;
-            if Parts::split(bytes).is_ok_and(|parts| is_in_place(&parts, offset) && !parts.body_is_intact()) {
-                // Only its body is damaged: it keeps its entry, and is never served.
-                self.take_in(bytes)?;
-            }
-            return Ok(Some(next));
+    /// Takes in what is left of a damaged record.
+    fn take_damaged(&mut self, bytes: &[u8], offset: u64) -> Result<(), StorageError> {
+        self.recovery.damaged.push(LogOffset(offset));
+        if Parts::split(bytes).is_ok_and(|parts| is_in_place(&parts, offset) && !parts.body_is_intact()) {
+            // Only its body is damaged: it keeps its entry, and is never served.
+            self.take_in(bytes)?;
         }
+        Ok(())
+    }
+
+    fn no_whole_record(&self, segment: &Segment, offset: u64) -> StorageError {
         let known = if self.recovery.was_clean {
             "although the last process stopped in good order".to_owned()
         } else {
             format!("below {}, where everything is known to have been on the disk", self.durable)
         };
-        Err(StorageError::Damaged {
-            path,
+        StorageError::Damaged {
+            path: segment.file().path().to_owned(),
             problem: format!(
                 "no whole record at log offset {offset}, {known}. Restore the file from a copy or a replica, or move it and all later segments away to go on without them"
             ),
-        })
+        }
     }
 
     /// Where the log goes on after a damaged record: at the nearest whole record, or else at the log's end.

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use base::{LogOffset, QueueNumber, QueueOffset, Timestamp, TopicName};
 use format::lane_entry::LANE_ENTRY_SIZE;
 use format::queue_entry::Entry;
+use format::record::Record;
 use format::state::StateError;
-use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use storage::{CommitRule, NoState, Options, RecoveryProgress, RetentionPolicy, StateReplay, Store};
 use support::entries;
 use support::lanes::{append, lane};
@@ -426,4 +427,112 @@ fn an_entry_that_is_asked_for_in_vain_keeps_none_of_another_block_from_being_mad
     write(&disk, 8192, &[0x21; 4096]);
     (0..20).for_each(|_| _ = entry(&store, lane(&store, LANE).first().0));
     assert_eq!(entry(&store, 511).expect("made again"), newest.expect("reads"));
+}
+
+/// Two messages, one after the other, begin in a block that the disk cannot read.
+#[test]
+fn a_block_that_cannot_be_read_costs_its_own_messages_alone() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let options = || Options { segment_size: 1 << 16, ..options(&disk) };
+    let store = open(options());
+    (0..100).for_each(|_| append(&store, b"", &[(LANE, None)]));
+    let before = entries(&lane(&store, LANE));
+    store.close().expect("closes");
+    drop(store);
+    write_over(&disk, 5, 95);
+    disk.fail(Failure::unreadable("commitlog", 4096..8192, EIO));
+    let (store, recovery) = Store::open(options(), Arc::default(), &mut |_: RecoveryProgress| ()).expect("opens");
+    let bad = recovery.damaged.iter().map(|offset| offset.0).collect::<Vec<_>>();
+    assert!(bad.len() == 1 && bad[0] < 4096, "reported where it cannot be read on: {bad:?}");
+    assert_eq!(ends(&store), (100, 100));
+    let lane = lane(&store, LANE);
+    for (offset, entry) in &before {
+        let is_readable = entry.log_offset.after(u64::from(entry.size)).0 <= 4096 || entry.log_offset.0 >= 8192;
+        let has_its_own = lane.entry(*offset).expect("reads") == Some(*entry);
+        assert_eq!(has_its_own, is_readable, "{offset}");
+    }
+}
+
+/// A message is of a version that this one does not know: skipped once, it would be lost for good.
+#[test]
+fn a_message_of_a_newer_version_stops_the_start() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let newest = filled(&disk).pop().expect("messages");
+    write_over(&disk, MESSAGES - 2, 2);
+    let log = Disk::new(disk.clone()).open(Path::new("/data/commitlog/00000000000000000000")).expect("opens");
+    let mut bytes = vec![0; (newest.end.0 - newest.start.0) as usize];
+    log.read_at(&mut bytes, newest.start.0).expect("reads");
+    let body = Record::decode(&bytes).expect("a record").body;
+    let (at, size) = (body.as_ptr() as usize - bytes.as_ptr() as usize, body.len());
+    bytes[at] = 0x7f;
+    let crc = crc32fast::hash(&bytes[at..at + size]) & 0x7fff_ffff;
+    bytes[8..12].copy_from_slice(&crc.to_be_bytes());
+    log.write_at(&bytes, newest.start.0).expect("writes");
+    let error = Store::open(options(&disk), Arc::default(), &mut |_: RecoveryProgress| ()).err().expect("refused");
+    assert!(error.to_string().contains("newer"), "{error}");
+}
+
+/// Where the log cannot say what a lane had, and its newest messages, of another lane, are not committed.
+#[test]
+fn offsets_that_are_kept_are_so_after_a_kill_though_the_log_goes_on_uncommitted() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let newest = filled(&disk).pop().expect("messages");
+    let store = open(options(&disk));
+    append(&store, b"of another queue", &[(OTHER, None)]);
+    let committed = store.log_end();
+    store.close().expect("closes");
+    drop(store);
+    let governed = || Options { commit_rule: CommitRule::Told { known: committed }, ..options(&disk) };
+    let store = open(governed());
+    (0..3).for_each(|_| append(&store, b"not committed", &[(OTHER, None)]));
+    store.close().expect("closes");
+    drop(store);
+    write_over(&disk, MESSAGES - 1, 4);
+    disk.fail(Failure::unreadable("commitlog/00000000000000000000", newest.start.0..newest.start.0 + 1, EIO));
+    let before = {
+        let store = open(governed());
+        store.checkpoint().expect("a checkpoint");
+        ends(&store)
+    };
+    assert_eq!(before, (MESSAGES + 3, MESSAGES + 3));
+    assert_eq!(ends(&open(governed())), before);
+}
+
+/// A start that looks into a lane is killed, or loses power, at any of its steps.
+#[test]
+fn a_crash_of_a_start_that_looks_into_a_lane_costs_nothing() {
+    for (at_end, loses_power) in [(0, false), (0, true), (1, false), (1, true)] {
+        for steps in 0..40 {
+            let disk = FaultyDisk::over(&MemoryDisk::new());
+            let options = |disk: &FaultyDisk| Options { gathered_entries: 0, ..options(disk) };
+            let store = open(options(&disk));
+            (0..20).for_each(|_| append(&store, b"", &[(OTHER, None)]));
+            (0..30).for_each(|_| append(&store, b"", &[(LANE, None)]));
+            store.checkpoint().expect("a checkpoint");
+            let before = entries(&lane(&store, LANE));
+            drop(store);
+            write_over(&disk, 20, 9 + at_end);
+            let unreadable = |disk: &FaultyDisk| {
+                disk.fail(Failure::unreadable("commitlog/00000000000000000000", 100..101, EIO));
+            };
+            unreadable(&disk);
+            disk.fail(Failure::error(Operation::Change, EIO).after(steps));
+            let started = Store::open(options(&disk), Arc::default(), &mut |_: RecoveryProgress| ());
+            let was_killed = started.is_err();
+            drop(started);
+            let disk = match loses_power {
+                true => FaultyDisk::over(&disk.after_power_cut(disk.points(), || steps % 2 == 0)),
+                false => disk,
+            };
+            disk.heal();
+            unreadable(&disk);
+            let store = open(options(&disk));
+            assert_eq!(ends(&store), (30, 30), "{at_end} {loses_power} {steps}, killed: {was_killed}");
+            let lane = lane(&store, LANE);
+            assert!(
+                before.iter().all(|(offset, entry)| lane.entry(*offset).expect("reads") == Some(*entry)),
+                "{at_end} {loses_power} {steps}"
+            );
+        }
+    }
 }

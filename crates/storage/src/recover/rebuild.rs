@@ -1,13 +1,13 @@
-//! What a start makes again from the log: files of entries and keys that cannot be used, and folders that are gone.
+//! What a start makes again from the log: files of entries and keys that cannot be used, folders that are gone, and ends of lanes.
 //!
-//! **On a crash** before that is on the disk the next start does it: the checkpoint says so before the first file goes, until one is written
-//! after.
+//! **On a crash** before that is on the disk the next start does it: the checkpoint says so before the first file is touched, until one is
+//! written after.
 
 use std::path::{Path, PathBuf};
 
 use base::LogOffset;
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{BegunWork, Checkpoint};
 use crate::disk::Disk;
 use crate::error::StorageError;
 
@@ -15,7 +15,7 @@ pub(crate) struct Rebuild<'a> {
     disk: &'a Disk,
     root: &'a Path,
     checkpoint: &'a mut Checkpoint,
-    /// What the checkpoint says once something is to be made again.
+    /// What the checkpoint says once something is begun, but for what that is.
     marked: Checkpoint,
     /// Files that were set aside.
     pub(crate) unusable: Vec<PathBuf>,
@@ -29,18 +29,33 @@ impl<'a> Rebuild<'a> {
         checkpoint: &'a mut Checkpoint,
         (sure, durable): (LogOffset, LogOffset),
     ) -> Self {
-        let marked = Checkpoint { indexed: Some(sure), log_durable: Some(durable), needs_rebuild: true, ..*checkpoint };
+        let marked = Checkpoint { indexed: Some(sure), log_durable: Some(durable), ..*checkpoint };
         Self { disk, root, checkpoint, marked, unusable: Vec::new() }
     }
 
-    /// Whether an earlier start, or this one, has something to make again.
+    /// Whether an earlier start, or this one, has all to make again.
     pub(crate) const fn is_needed(&self) -> bool {
-        self.checkpoint.needs_rebuild
+        matches!(self.checkpoint.begun, BegunWork::All)
     }
 
-    /// Something is missing, and is about to be made again.
+    /// Whether an earlier start wrote over what was written over in lanes.
+    pub(crate) const fn has_lanes_begun(&self) -> bool {
+        matches!(self.checkpoint.begun, BegunWork::Lanes)
+    }
+
+    /// Something is missing, and all is about to be made again.
     pub(crate) fn begin(&mut self) -> Result<(), StorageError> {
-        if !self.is_needed() {
+        self.mark(BegunWork::All)
+    }
+
+    /// Lanes are about to be written over.
+    pub(crate) fn begin_lanes(&mut self) -> Result<(), StorageError> {
+        self.mark(BegunWork::Lanes)
+    }
+
+    fn mark(&mut self, begun: BegunWork) -> Result<(), StorageError> {
+        if self.checkpoint.begun < begun {
+            self.marked.begun = begun;
             self.marked.write(self.disk, self.root)?;
             *self.checkpoint = self.marked;
         }

@@ -76,14 +76,6 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Whether the queue of a listing is in doubt about it.
-    fn doubts(&self, listing: &Listing<'_>, record: LogOffset) -> bool {
-        let (topic, lane) = (TopicName::trusted(listing.topic.as_str()), listing.queue);
-        // One that was removed does not come back.
-        let is_there = self.queues.get(topic.as_str(), lane).is_some();
-        is_there && self.doubts.get(&(topic, lane)).is_some_and(|doubt| doubt.from.is_none_or(|from| record >= from))
-    }
-
     /// Whether what a record says of its places in queues is what was stored. Of a routed message that is in the body, which may be damaged
     /// where everything else is whole: then a lane takes what continues it, as that offset was given out.
     fn has_sure_places(&mut self, record: &Record<'_>, indexed: &Indexed<'_>) -> Result<bool, StorageError> {

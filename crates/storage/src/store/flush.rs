@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Store;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{BegunWork, Checkpoint};
 use crate::error::StorageError;
 use crate::key_index::KeyIndex;
 use crate::recover;
@@ -59,7 +59,7 @@ impl Store {
             key_time,
             indexed: Some(indexed),
             log_durable: Some(log_durable),
-            needs_rebuild: false,
+            begun: BegunWork::None,
         };
         self.with_reserve(|| checkpoint.write(&self.options.disk, &self.options.directory))?;
         self.checkpointed.store(indexed.0, Ordering::Release);

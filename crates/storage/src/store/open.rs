@@ -1,6 +1,5 @@
 //! Opening a data directory: the order in which its parts are read, and from which log offset each is rebuilt.
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +19,7 @@ use crate::disk::{DirectoryLock, Disk};
 use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::{MESSAGE_QUEUES, OWN_FOLDER, OpenFiles, QUEUES};
-use crate::queue_files::{self, Doubts, Ends, Found, Trust};
+use crate::queue_files::{self, Ends, Found, Trust};
 use crate::queue_index::QueueIndex;
 use crate::queue_table::QueueTable;
 use crate::recover::{self, Rebuild, Recovery, RecoveryProgress, Removed, Replay, Unpublished};
@@ -241,7 +240,8 @@ fn recover_indexes(
     }
     // The checkpoint of a stop of our own is the end of the log: what is behind it a Java broker has written.
     let is_java_stop = recovery.was_clean && !rebuild.is_needed() && recover::has_record_at(segments, sure)?;
-    let checked = Trust { below: indexes_sure, segments, none_is_torn: recovery.runs_on };
+    let none_is_torn = recovery.runs_on || rebuild.has_lanes_begun();
+    let checked = Trust { below: indexes_sure, segments, none_is_torn };
     let all = Trust { below: log_end.min(committed), segments: &[], none_is_torn: true };
     // Of lanes a Java broker knows nothing: whatever a crash before it left of them is still there.
     let [of_topics, of_lanes] = match recovery.was_clean && !rebuild.is_needed() {
@@ -256,8 +256,7 @@ fn recover_indexes(
     let removed = if is_java_stop && !rebuild.is_needed() { Removed::find(&queues)? } else { Removed::default() };
     let (key_index, keys_from) = open_key_index(options, segments, indexes_sure, &mut rebuild)?;
     if !doubts.is_empty() {
-        // What of their files is durable is not what the checkpoint says, until there is another.
-        rebuild.begin()?;
+        rebuild.begin_lanes()?;
     }
     recovery.unusable = rebuild.unusable;
     // After an orderly stop nothing is unfinished: damage anywhere is damage to something that was whole.
@@ -296,29 +295,9 @@ fn recover_indexes(
     let end = replay.run()?;
     unpublished.end = end;
     misses_records |= !recovery.damaged.is_empty();
-    settle_doubts(&queues, &doubts, misses_records, log_first..end)?;
+    recover::settle_doubts(&queues, &doubts, misses_records, log_first..unpublished.from.unwrap_or(end))?;
     go_on_behind(&mut queues, &files, emptied);
     Ok(Recovered { files, queues, written_ends, key_index, unpublished, end })
-}
-
-/// Lanes that were in doubt have what the log says by now. Where it may lack messages of theirs, since it misses records or has lost its beginning,
-/// none of the offsets that their files may have had is given out again.
-fn settle_doubts(
-    queues: &QueueTable,
-    doubts: &Doubts,
-    misses_records: bool,
-    log: Range<LogOffset>,
-) -> Result<(), StorageError> {
-    for ((topic, lane), doubt) in doubts {
-        let Some(queue) = queues.get(topic.as_str(), *lane) else { continue };
-        let may_be_gone = doubt.from.unwrap_or_default() < log.start && queue.end() <= doubt.whole_end;
-        let is_committed = queue.appended_end() == queue.end();
-        if (misses_records || may_be_gone) && is_committed && queue.end() < doubt.end {
-            // As of records that are there: those from the log's end on are none for a start.
-            queue.go_on_at(doubt.end, LogOffset(log.end.0.saturating_sub(1)))?;
-        }
-    }
-    Ok(())
 }
 
 /// Queues whose entries were lost, and of which the log has none, go on behind all that they may have had.
