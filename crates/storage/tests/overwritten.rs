@@ -468,7 +468,8 @@ fn a_message_of_a_newer_version_stops_the_start() {
     let crc = crc32fast::hash(&bytes[at..at + size]) & 0x7fff_ffff;
     bytes[8..12].copy_from_slice(&crc.to_be_bytes());
     log.write_at(&bytes, newest.start.0).expect("writes");
-    let error = Store::open(options(&disk), Arc::default(), &mut |_: RecoveryProgress| ()).err().expect("refused");
+    let error =
+        Store::open(options(&disk), Arc::default(), &mut |_: RecoveryProgress| ()).map(drop).expect_err("refused");
     assert!(error.to_string().contains("newer"), "{error}");
 }
 

@@ -10,6 +10,7 @@ use base::LogOffset;
 use crate::checkpoint::{BegunWork, Checkpoint};
 use crate::disk::Disk;
 use crate::error::StorageError;
+use crate::queue_files::Doubts;
 
 pub(crate) struct Rebuild<'a> {
     disk: &'a Disk,
@@ -48,9 +49,9 @@ impl<'a> Rebuild<'a> {
         self.mark(BegunWork::All)
     }
 
-    /// Lanes are about to be written over.
-    pub(crate) fn begin_lanes(&mut self) -> Result<(), StorageError> {
-        self.mark(BegunWork::Lanes)
+    /// Lanes that are in doubt, if any, are about to be written over.
+    pub(crate) fn begin_lanes(&mut self, doubts: &Doubts) -> Result<(), StorageError> {
+        if doubts.is_empty() { Ok(()) } else { self.mark(BegunWork::Lanes) }
     }
 
     fn mark(&mut self, begun: BegunWork) -> Result<(), StorageError> {

@@ -255,9 +255,7 @@ fn recover_indexes(
     recovery.entries_made_again = rebuild.is_needed();
     let removed = if is_java_stop && !rebuild.is_needed() { Removed::find(&queues)? } else { Removed::default() };
     let (key_index, keys_from) = open_key_index(options, segments, indexes_sure, &mut rebuild)?;
-    if !doubts.is_empty() {
-        rebuild.begin_lanes()?;
-    }
+    rebuild.begin_lanes(&doubts)?;
     recovery.unusable = rebuild.unusable;
     // After an orderly stop nothing is unfinished: damage anywhere is damage to something that was whole.
     let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { log_sure };
@@ -294,8 +292,8 @@ fn recover_indexes(
     replay.remove_known_gone()?;
     let end = replay.run()?;
     unpublished.end = end;
-    misses_records |= !recovery.damaged.is_empty();
-    recover::settle_doubts(&queues, &doubts, misses_records, log_first..unpublished.from.unwrap_or(end))?;
+    let (misses_any, committed) = (misses_records || !recovery.damaged.is_empty(), unpublished.from.unwrap_or(end));
+    recover::settle_doubts(&queues, &doubts, misses_any, log_first..committed)?;
     go_on_behind(&mut queues, &files, emptied);
     Ok(Recovered { files, queues, written_ends, key_index, unpublished, end })
 }
