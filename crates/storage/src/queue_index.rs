@@ -277,10 +277,13 @@ impl QueueIndex {
     /// which needs entries without holes.
     fn restart_at(&self, offset: QueueOffset) -> Result<(), StorageError> {
         self.flush(0)?;
-        let keeps_front = offset >= self.first() && offset <= self.end();
+        let is_beyond = offset > self.end();
+        let keeps_front = offset >= self.first() && !is_beyond;
         let entries_per_file = self.entries_per_file;
-        let file_start = offset.0 - offset.0 % entries_per_file;
-        let gap_start = if offset > self.end() { self.end().0.max(file_start) } else { file_start };
+        // A lane has no record that would say where it goes on: the gap before it does.
+        let shown = offset.0 - u64::from(self.message_queue.is_some() && offset.0 > 0);
+        let file_start = shown - shown % entries_per_file;
+        let gap_start = if is_beyond { self.end().0.max(file_start) } else { file_start };
         if !keeps_front && gap_start < offset.0 {
             self.write(gap_start, &vec![GAP; (offset.0 - gap_start) as usize])?;
         }
@@ -294,6 +297,10 @@ impl QueueIndex {
         if !keeps_front {
             self.first.store(offset.0, Ordering::Release);
             self.remove_files_before(file_start / entries_per_file)?;
+        }
+        if is_beyond && self.message_queue.is_some() {
+            // What was written over there shows a start after a crash that there were entries, until those are there again.
+            return Ok(());
         }
         self.truncate()
     }
@@ -356,7 +363,10 @@ impl QueueIndex {
             entries.clear();
             let count = (part.end - part.start) as usize;
             match self.read(QueueOffset(part.start), count, ReadMode::MayWait, &mut entries) {
-                Err(StorageError::Damaged { .. }) => return Ok(Some(part.start)),
+                // Of the entries, or of the log from which they would be made again.
+                Err(error) if error.is_unreadable() || matches!(error, StorageError::Damaged { .. }) => {
+                    return Ok(Some(part.start));
+                }
                 outcome => outcome?,
             }
             if let Some(kept) = entries.iter().position(&stays) {

@@ -537,3 +537,80 @@ fn a_crash_of_a_start_that_looks_into_a_lane_costs_nothing() {
         }
     }
 }
+
+/// Retention has removed a lane's first messages, all its entries are written over, and a start is killed at any of its steps.
+#[test]
+fn a_crash_of_a_start_costs_nothing_of_a_lane_whose_beginning_is_gone() {
+    for steps in 0..40 {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let store = open(options(&disk));
+        (0..60).for_each(|_| append(&store, &[b'x'; 100], &[(LANE, None)]));
+        store.checkpoint().expect("a checkpoint");
+        store.apply_retention(Timestamp(1 << 40), 4).expect("applied");
+        let before = entries(&lane(&store, LANE));
+        assert!(before[0].0 > QueueOffset(0) && before.len() > 5);
+        drop(store);
+        write_over(&disk, 0, 60);
+        disk.fail(Failure::error(Operation::Change, EIO).after(steps));
+        drop(Store::open(options(&disk), Arc::default(), &mut |_: RecoveryProgress| ()));
+        disk.heal();
+        let store = open(options(&disk));
+        let lane = lane(&store, LANE);
+        assert_eq!(ends(&store), (60, 60), "{steps}");
+        assert!(before.iter().all(|(offset, entry)| lane.entry(*offset).expect("reads") == Some(*entry)), "{steps}");
+    }
+}
+
+/// None of a lane's messages is in the log, and its entries, which were written over, filled a file.
+#[test]
+fn offsets_that_end_with_a_file_are_kept_over_a_kill() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let store = with_none_in_log(&disk, 600);
+    store.close().expect("closes");
+    drop(store);
+    write_over(&disk, 0, 600);
+    for _ in 0..3 {
+        assert_eq!(ends(&open(options(&disk))).1, 600);
+    }
+}
+
+/// What is left of a record says that it ends where nothing was ever written.
+#[test]
+fn a_damaged_size_that_leads_beyond_the_log_hides_nothing_behind_it() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let options = || Options { segment_size: 1 << 20, ..options(&disk) };
+    let store = open(options());
+    (0..30).for_each(|_| append(&store, b"", &[(LANE, None)]));
+    let before = entries(&lane(&store, LANE));
+    store.close().expect("closes");
+    drop(store);
+    let damaged = before[10].1;
+    let mut bytes = vec![0x3f; damaged.size as usize];
+    bytes[..2].fill(0);
+    let log = Disk::new(disk.clone()).open(Path::new("/data/commitlog/00000000000000000000")).expect("opens");
+    log.write_at(&bytes, damaged.log_offset.0).expect("writes");
+    write_over(&disk, 5, 25);
+    let (store, recovery) = Store::open(options(), Arc::default(), &mut |_: RecoveryProgress| ()).expect("opens");
+    let lane = lane(&store, LANE);
+    let is_other = |(offset, entry): &&(QueueOffset, Entry)| lane.entry(*offset).expect("reads") != Some(*entry);
+    let others: Vec<_> = before.iter().filter(is_other).map(|(offset, _)| offset.0).collect();
+    assert_eq!((others, recovery.damaged), (vec![10], vec![damaged.log_offset]));
+}
+
+/// Gaps are all that a lane has, and behind them messages that are not committed.
+#[test]
+fn what_is_not_committed_keeps_its_offsets_behind_gaps() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let store = with_none_in_log(&disk, MESSAGES);
+    let committed = store.log_end();
+    store.close().expect("closes");
+    drop(store);
+    write_over(&disk, 0, MESSAGES);
+    let governed = || Options { commit_rule: CommitRule::Told { known: committed }, ..options(&disk) };
+    let store = open(governed());
+    (0..3).for_each(|_| append(&store, b"not committed", &[(LANE, None)]));
+    assert_eq!(ends(&store), (MESSAGES, MESSAGES + 3));
+    store.close().expect("closes");
+    drop(store);
+    assert_eq!(ends(&open(governed())), (MESSAGES, MESSAGES + 3));
+}

@@ -9,7 +9,7 @@ use base::{LogOffset, TopicName};
 use format::index_rules::Listing;
 use format::record::{self, Kind};
 
-use super::{Content, Replay, Stop};
+use super::{Content, Replay};
 use crate::error::StorageError;
 use crate::queue_files::Doubts;
 use crate::queue_table::QueueTable;
@@ -31,14 +31,12 @@ impl Replay<'_> {
             let until = segment.end().min(self.end_at.0);
             let mut next = Some(segment.base().max(from.0)).filter(|next| *next < until);
             while let Some(from) = next.take() {
-                let bad = match self.run_segment(segment, from) {
-                    Ok((reached, Stop::Damage)) => Some(reached),
-                    Err(error) if error.is_unreadable() => Some(self.at),
-                    outcome => {
-                        *self.misses_records |= outcome?.0 < until;
-                        None
-                    }
+                let reached = match self.run_segment(segment, from) {
+                    Err(error) if error.is_unreadable() => self.at,
+                    outcome => outcome?.0,
                 };
+                // Also where damage seems to lead beyond.
+                let bad = Some(reached).filter(|reached| *reached < until);
                 if let Some(bad) = bad {
                     *self.misses_records = true;
                     self.recovery.damaged.push(LogOffset(bad));

@@ -301,9 +301,13 @@ fn recover_indexes(
 /// Queues whose entries were lost, and of which the log has none, go on behind all that they may have had.
 fn go_on_behind(queues: &mut QueueTable, files: &Arc<OpenFiles>, emptied: Vec<((TopicName, QueueId), QueueOffset)>) {
     for ((topic, queue), goes_on) in emptied {
-        let has_none = |known: &Arc<QueueIndex>| known.first() == known.end() && known.end() < goes_on;
-        if queues.get(topic.as_str(), queue).is_some_and(has_none) {
-            queues.insert(Arc::new(QueueIndex::new(files.clone(), topic, queue, (goes_on, goes_on))));
+        let Some(known) = queues.get(topic.as_str(), queue) else { continue };
+        if known.first() == known.end() && known.end() < goes_on {
+            let next = known.appended_end().max(goes_on);
+            let behind = QueueIndex::new(files.clone(), topic, queue, (goes_on, goes_on));
+            // Behind what is not committed too.
+            behind.continue_at(next);
+            queues.insert(Arc::new(behind));
         }
     }
 }
