@@ -9,6 +9,7 @@ use base::{LogOffset, TopicName};
 use format::index_rules::Listing;
 use format::record::{self, Kind};
 
+use super::restore::newest_of;
 use super::{Content, Replay};
 use crate::error::StorageError;
 use crate::queue_files::Doubts;
@@ -73,20 +74,22 @@ impl Replay<'_> {
 }
 
 /// Lanes that were in doubt have what the log says by now. Where it may lack messages of theirs, since it misses records or has lost its beginning,
-/// none of the offsets that their files may have had is given out again. `log` is what is committed of it.
+/// none of the offsets that their files may have had is given out again. `log` is what is committed of it; below `sure` queues had their entries.
 pub(crate) fn settle_doubts(
     queues: &QueueTable,
     doubts: &Doubts,
     misses_records: bool,
-    log: Range<LogOffset>,
+    (log, sure): (Range<LogOffset>, LogOffset),
 ) -> Result<(), StorageError> {
     for ((topic, lane), doubt) in doubts {
         let Some(queue) = queues.get(topic.as_str(), *lane) else { continue };
         let may_be_gone = doubt.from.unwrap_or_default() < log.start && queue.end() <= doubt.whole_end;
         let is_committed = queue.appended_end() == queue.end();
         if (misses_records || may_be_gone) && is_committed && queue.end() < doubt.end {
-            // As of records that are there: those from the log's end on are none for a start.
-            queue.go_on_at(doubt.end, LogOffset(log.end.0.saturating_sub(1)))?;
+            // As of records that are there, and below `sure` where it can be: those beyond are none for a start that a crash of this one leads to.
+            let is_newer = newest_of(queue)?.is_some_and(|newest| newest >= sure);
+            let end = if is_newer { log.end } else { log.end.min(sure) };
+            queue.go_on_at(doubt.end, LogOffset(end.0.saturating_sub(1)))?;
         }
     }
     Ok(())

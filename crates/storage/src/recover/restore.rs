@@ -188,11 +188,12 @@ impl Replay<'_> {
 
 /// Whether a queue has this entry at `offset`, or goes on there.
 fn continues(queue: &QueueIndex, offset: QueueOffset, entry: Entry) -> Result<bool, StorageError> {
-    Ok(offset == queue.end() || offset < queue.end() && queue.stored_entry(offset)? == Some(entry))
+    let is_within = (queue.first()..queue.end()).contains(&offset);
+    Ok(offset == queue.end() || is_within && queue.stored_entry(offset)? == Some(entry))
 }
 
 /// Where the newest record is that a queue lists.
-fn newest_of(queue: &QueueIndex) -> Result<Option<LogOffset>, StorageError> {
+pub(super) fn newest_of(queue: &QueueIndex) -> Result<Option<LogOffset>, StorageError> {
     let last = queue.end().0.checked_sub(1).map(QueueOffset).filter(|last| *last >= queue.first());
     let entry = last.map_or(Ok(None), |last| queue.entry(last))?;
     Ok(entry.map(|entry| entry.log_offset))

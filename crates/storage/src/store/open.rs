@@ -293,7 +293,7 @@ fn recover_indexes(
     let end = replay.run()?;
     unpublished.end = end;
     let (misses_any, committed) = (misses_records || !recovery.damaged.is_empty(), unpublished.from.unwrap_or(end));
-    recover::settle_doubts(&queues, &doubts, misses_any, log_first..committed)?;
+    recover::settle_doubts(&queues, &doubts, misses_any, (log_first..committed, entries_from))?;
     go_on_behind(&mut queues, &files, emptied);
     Ok(Recovered { files, queues, written_ends, key_index, unpublished, end })
 }
