@@ -614,3 +614,50 @@ fn what_is_not_committed_keeps_its_offsets_behind_gaps() {
     drop(store);
     assert_eq!(ends(&open(governed())), (MESSAGES, MESSAGES + 3));
 }
+
+/// The newest message whose entry is whole comes behind one that was lost.
+#[test]
+fn a_message_behind_a_lost_one_is_not_passed_over() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let newest = filled(&disk).pop().expect("messages");
+    let options = || Options { segment_size: 1 << 16, ..options(&disk) };
+    let store = open(options());
+    append(&store, b"of another queue", &[(OTHER, None)]);
+    store.close().expect("closes");
+    drop(store);
+    write_over(&disk, MESSAGES - 1, 1);
+    disk.fail(Failure::unreadable("commitlog/00000000000000000000", newest.start.0..newest.start.0 + 1, EIO));
+    let store = open(options());
+    assert_eq!(ends(&store), (MESSAGES, MESSAGES));
+    (0..3).for_each(|_| append(&store, b"behind", &[(LANE, None)]));
+    store.checkpoint().expect("a checkpoint");
+    let before = entries(&lane(&store, LANE));
+    drop(store);
+    write_over(&disk, MESSAGES, 3);
+    let (store, recovery) = Store::open(options(), Arc::default(), &mut |_: RecoveryProgress| ()).expect("opens");
+    assert_eq!((entries(&lane(&store, LANE)), recovery.damaged), (before, vec![]));
+}
+
+/// Of its body, where its places in queues are: it seems to be before the first message of its lane that there is.
+#[test]
+fn a_damaged_message_whose_place_is_gone_refuses_no_start() {
+    for body_byte in 0..60 {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let store = open(options(&disk));
+        (0..700).for_each(|_| append(&store, b"", &[(LANE, None)]));
+        store.checkpoint().expect("a checkpoint");
+        store.apply_retention(Timestamp(1 << 40), 4).expect("applied");
+        let before = entries(&lane(&store, LANE));
+        assert!(before[0].0 >= QueueOffset(600), "its first file is gone");
+        store.close().expect("closes");
+        drop(store);
+        let damaged = before[before.len() - 3].1.log_offset.0;
+        let file = PathBuf::from("/data/sluice/queues/1/0").join(format!("{:020}", 600 * LANE_ENTRY_SIZE));
+        let entries_file = Disk::new(disk.clone()).open(&file).expect("opens");
+        entries_file.write_at(&[0x21; 5 * LANE_ENTRY_SIZE], (95 * LANE_ENTRY_SIZE) as u64).expect("writes");
+        let segment = format!("/data/commitlog/{:020}", damaged / SEGMENT_SIZE * SEGMENT_SIZE);
+        let log = Disk::new(disk.clone()).open(Path::new(&segment)).expect("opens");
+        log.write_at(&[0], damaged % SEGMENT_SIZE + 88 + body_byte).expect("writes");
+        assert_eq!(ends(&open(options(&disk))), (700, 700), "{body_byte}");
+    }
+}

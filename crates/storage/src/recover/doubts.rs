@@ -30,7 +30,7 @@ impl Replay<'_> {
         self.end_at = self.start.min(end_at);
         for segment in segments {
             let until = segment.end().min(self.end_at.0);
-            let mut next = Some(segment.base().max(from.0)).filter(|next| *next < until);
+            let mut next = self.doubts_begin(segment, from).filter(|next| *next < until);
             while let Some(from) = next.take() {
                 let reached = match self.run_segment(segment, from) {
                     Err(error) if error.is_unreadable() => self.at,
@@ -50,18 +50,29 @@ impl Replay<'_> {
         Ok(())
     }
 
+    /// Where reading a segment begins. The last entry of a lane may stand for a lost message: it lies where no record begins.
+    fn doubts_begin(&mut self, segment: &Segment, from: LogOffset) -> Option<u64> {
+        if from.0 <= segment.base() || from.0 >= segment.end() || self.is_record(&mut Window::new(segment), from.0) {
+            return Some(segment.base().max(from.0));
+        }
+        *self.misses_records = true;
+        self.behind(segment, from.0)
+    }
+
+    fn is_record(&self, window: &mut Window<'_>, offset: u64) -> bool {
+        offset < window.segment.end()
+            && matches!(self.examine(window, offset), Ok(Content::Record(_) | Content::NextSegment))
+    }
+
     /// Where the log goes on behind what cannot be read, or is no record: where its size leads to a whole one, else at the next that is found.
     fn behind(&self, segment: &Segment, offset: u64) -> Option<u64> {
         let mut window = Window::new(segment);
-        let is_record = |window: &mut Window<'_>, at| {
-            matches!(self.examine(window, at), Ok(Content::Record(_) | Content::NextSegment))
-        };
         let size = match window.at(offset, record::FILLER_SIZE).map(record::kind_at) {
             Ok(Ok(Kind::Record(size))) => size as u64,
             _ => 0,
         };
-        let next = Some(offset + size).filter(|next| size > 0 && *next < segment.end());
-        next.filter(|next| is_record(&mut window, *next)).or_else(|| window.search(offset + 1, is_record))
+        let next = Some(offset + size).filter(|next| size > 0 && self.is_record(&mut window, *next));
+        next.or_else(|| window.search(offset + 1, |window, at| self.is_record(window, at)))
     }
 
     /// Whether the queue of a listing is in doubt about it.
