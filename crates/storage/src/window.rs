@@ -78,8 +78,9 @@ impl<'a> Window<'a> {
             let data = segment.base() + segment.file().next_data(at - segment.base())?;
             at = at.max(data);
             let block_end = segment.base() + (at - segment.base() + 1).next_multiple_of(BLOCK_SIZE as u64);
-            // The block alone, if one behind it cannot be read.
-            let sizes = [SEARCH_SIZE, (block_end - at) as usize];
+            // If something behind cannot be read: the block, with what a record may have of the next one.
+            let in_block = (block_end - at) as usize;
+            let sizes = [SEARCH_SIZE, in_block + RECORD_SIZE_MIN, in_block];
             let Some(size) = sizes.into_iter().find(|size| self.at(at, *size).is_ok()) else {
                 at = block_end;
                 continue;
@@ -115,5 +116,24 @@ mod tests {
         let mut window = Window::new(&segment);
         let failed: Vec<_> = (0..8192).map(|piece| piece * 1024).filter(|at| window.at(*at, 1024).is_err()).collect();
         assert_eq!(failed, [8192]);
+    }
+
+    #[test]
+    fn a_record_is_found_across_blocks_though_one_behind_cannot_be_read() {
+        let faulty = FaultyDisk::over(&MemoryDisk::new());
+        let disk = Disk::new(faulty.clone());
+        disk.create_directory(Path::new("/log")).expect("makes");
+        let segment = Segment::open(&disk, Path::new("/log"), 0, 1 << 20).expect("opens");
+        faulty.fail(Failure::unreadable("log", 20_000..20_001, 5));
+        for at in 4000..4200_u64 {
+            segment.file().write_at(&vec![0x21; 16_384], 0).expect("writes");
+            let mut head = vec![0; RECORD_SIZE_MIN];
+            head[4..8].copy_from_slice(&record::MAGIC_V1.to_be_bytes());
+            head[28..36].copy_from_slice(&at.to_be_bytes());
+            segment.file().write_at(&head, at).expect("writes");
+            for from in [0, 3999, at] {
+                assert_eq!(Window::new(&segment).search(from, |_, _| true), Some(at), "from {from}");
+            }
+        }
     }
 }
