@@ -42,7 +42,9 @@ use base::time::Timestamp;
 
 pub use body::body_crc;
 pub(crate) use body::{BODY_CRC_MASK, body_range, store_body_crc, stored_body_crc};
-pub use checksum::{CHECKSUM_BLANK, checksum_holds, seal_checksum, sizes_of_damaged};
+pub use checksum::{
+    BODY_LENGTH_WITHIN, CHECKSUM_BLANK, checksum_holds, parts_size_of_damaged, seal_checksum, sizes_of_damaged,
+};
 pub use deliveries::{add_deliveries, deliveries_of};
 pub use message_id::{OffsetMessageId, log_offset_of_message_id, offset_message_id};
 pub use parts::Parts;

@@ -182,7 +182,10 @@ fn is_intact(window: &mut Window<'_>, offset: u64, size: usize) -> bool {
 
 /// The same in one segment.
 fn search(window: &mut Window<'_>, from: u64) -> Option<u64> {
-    window.search(from, |window, at| matches!(content_at(window, at), Content::Record(_)))
+    let end = window.segment.end();
+    let is_record = |window: &mut Window<'_>, at| Ok(matches!(content_at(window, at), Content::Record(_)));
+    // Bad sectors are passed over, and nothing is found where reading is not possible at all.
+    window.search(from..end, is_record, |_, _, _| Ok(true)).ok().flatten()
 }
 
 /// One past the last byte from `from` on that is not zero.

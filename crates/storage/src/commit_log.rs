@@ -376,6 +376,11 @@ impl CommitLog {
         waiting
     }
 
+    /// Wakes all that wait for a watermark.
+    pub(crate) fn wake_all(&self, watermark: Watermark) {
+        self.waiters.wake(watermark, LogOffset(u64::MAX));
+    }
+
     pub(crate) fn poison(&self, error: &StorageError) {
         self.poison.lock().get_or_insert_with(|| error.to_string());
         self.metrics.log_poisoned.set(1);

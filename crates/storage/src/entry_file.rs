@@ -98,13 +98,12 @@ impl EntryFile {
         log_offset: LogOffset,
         may_be_torn: bool,
     ) -> Result<Option<Overwritten>, StorageError> {
-        if self.entry(count)?.is_some() {
-            return Ok(None);
-        }
         let limit = if self.ends_with_tail { self.written_end() } else { self.limit };
         let size = self.form.size() as usize;
         let is_other = |(number, slot): &(u64, &[u8])| {
-            let is_new = || self.decode(*number, slot).is_some_and(|entry| entry.log_offset >= log_offset);
+            // Offsets that a start has kept are not new.
+            let is_new =
+                || self.decode(*number, slot).is_some_and(|entry| entry.log_offset >= log_offset && entry.has_record());
             is_written(slot) && !is_new()
         };
         let is_torn = |(number, slot): &(u64, &[u8])| may_be_torn && is_half_zero(*number, slot);

@@ -32,6 +32,7 @@ mod error;
 mod extents;
 mod key_index;
 mod open_files;
+mod presence;
 mod queue_files;
 mod queue_index;
 mod queue_table;

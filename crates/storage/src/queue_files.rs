@@ -36,8 +36,10 @@ pub(crate) type Doubts = HashMap<(TopicName, QueueId), Doubt>;
 /// What is known of such a lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Doubt {
-    /// Where the record of the last entry is that is sure; `None` without one.
+    /// Behind the record of the last entry that is sure; `None` without an entry.
     pub(crate) from: Option<LogOffset>,
+    /// That entry stands for a lost message, which nobody knows the end of: no record need begin at `from`.
+    pub(crate) is_behind_lost: bool,
     /// Where that entry ends.
     pub(crate) whole_end: QueueOffset,
     /// Where it ends at the latest, as far as its files show.
@@ -65,6 +67,8 @@ pub(crate) struct Trust<'a> {
     pub(crate) segments: &'a [Arc<Segment>],
     /// No crash can have: there was none, or the machine runs on since.
     pub(crate) none_is_torn: bool,
+    /// A start has begun to write entries again, and was killed.
+    pub(crate) is_begun: bool,
 }
 
 /// Opens every queue found in the data directory, with the entries that can be trusted: of queues of topics, and of lanes of message queues.
@@ -229,9 +233,14 @@ impl Look<'_> {
             }
             let mut seen = Seen { bounds: (oldest / self.entry_size(), file.first() + count), ..Seen::default() };
             if let Some(end) = doubted_end {
-                let from = file.entry(count - 1)?.map(|last| last.log_offset);
-                let whole_end = QueueOffset(file.first() + count);
-                seen.doubt = Some(Doubt { from, whole_end, end: QueueOffset(end) });
+                let last = file.entry(count - 1)?;
+                let size = |last: &Entry| if last.has_record() { u64::from(last.size) } else { 0 };
+                seen.doubt = Some(Doubt {
+                    from: last.as_ref().map(|last| last.log_offset.after(size(last))),
+                    is_behind_lost: last.is_some_and(|last| !last.has_record()),
+                    whole_end: QueueOffset(file.first() + count),
+                    end: QueueOffset(end),
+                });
             }
             if start == oldest {
                 // Skips entries of records before the log, which only the oldest file can have. Mostly its first entry shows that it
@@ -247,7 +256,12 @@ impl Look<'_> {
             return Ok(Some(seen));
         }
         // Retention keeps a queue's last entry, so files without any belong to a queue that never had one.
-        let doubt = doubted_end.map(|end| Doubt { from: None, whole_end: QueueOffset(0), end: QueueOffset(end) });
+        let doubt = doubted_end.map(|end| Doubt {
+            from: None,
+            is_behind_lost: false,
+            whole_end: QueueOffset(0),
+            end: QueueOffset(end),
+        });
         Ok(Some(Seen { doubt, ..Seen::default() }))
     }
 
@@ -348,6 +362,10 @@ impl Look<'_> {
     /// What of a lane's file was written over behind its last entry that is whole, if anything.
     fn overwritten(&self, file: &EntryFile, count: u64) -> Result<Option<Overwritten>, StorageError> {
         if !self.of_message_queues || count == self.file_entries {
+            return Ok(None);
+        }
+        // A start that was killed may have written the first of those that were written over, and may have kept offsets behind it.
+        if !self.trust.is_begun && file.entry(count)?.is_some() {
             return Ok(None);
         }
         file.overwritten_from(count, self.trust.below, !self.trust.none_is_torn)

@@ -230,6 +230,16 @@ impl QueueIndex {
         Ok(())
     }
 
+    /// Has a lane go on behind the damaged records that its files list beyond its end.
+    pub(crate) fn keep_listed(&self, is_damaged: impl Fn(&Entry) -> bool) -> Result<(), StorageError> {
+        let end = self.end().0;
+        let beyond = (end..end + DAMAGED_IN_A_ROW_MAX).map_while(|offset| Some((offset, self.kept_entry(offset)?)));
+        match beyond.filter(|(_, entry)| is_damaged(entry)).last() {
+            Some((offset, entry)) => self.go_on_at(QueueOffset(offset + 1), entry.log_offset.after(1)),
+            None => Ok(()),
+        }
+    }
+
     /// The entry that a lane's file has beyond the queue's end: its checksum says that it is one.
     fn kept_entry(&self, offset: u64) -> Option<Entry> {
         self.message_queue?;
@@ -260,8 +270,16 @@ impl QueueIndex {
     /// change the next offset to be assigned.
     pub(crate) fn restore(&self, offset: QueueOffset, entry: Entry) -> Result<(), StorageError> {
         if offset < self.end() && offset >= self.first() {
-            if self.stored_entry(offset)? == Some(entry) {
+            let stored = self.stored_entry(offset)?;
+            if stored == Some(entry) {
                 return Ok(());
+            }
+            if self.message_queue.is_some()
+                && !stored.is_some_and(|stored| stored.has_record())
+                && self.is_in_file(offset)
+            {
+                // Something was written over it, or its message could not be read before. Those behind it are of the same lane.
+                return self.write(offset.0, &[entry]);
             }
             // The topic was removed and created again: this record is of the new queue.
             self.restart_at(offset)?;
@@ -269,6 +287,12 @@ impl QueueIndex {
         self.fill_gap(offset, entry.log_offset)?;
         self.publish(std::iter::once(entry));
         Ok(())
+    }
+
+    /// Whether the entry at `offset` is in a file alone.
+    fn is_in_file(&self, offset: QueueOffset) -> bool {
+        let recent_count = self.state.lock().recent.len() as u64;
+        offset.0 + recent_count < self.end().0
     }
 
     /// Continues the queue at `offset`. If that is within the queue, later entries are dropped; else all entries are.

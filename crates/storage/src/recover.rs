@@ -32,7 +32,6 @@ mod state;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::limits::RECORD_SIZE_MAX;
 use base::{LogOffset, QueueId, Timestamp, TopicName};
 use format::index_rules::{IndexRules, is_in_place};
 use format::record::{self, Kind, Parts, Record};
@@ -47,7 +46,7 @@ use crate::queue_table::QueueTable;
 use crate::segment::Segment;
 use crate::state::StateReplay;
 use crate::window::Window;
-pub(crate) use doubts::settle_doubts;
+pub(crate) use doubts::{keep_damaged, settle_doubts};
 pub(crate) use rebuild::Rebuild;
 pub(crate) use removed::Removed;
 pub(crate) use restore::{Unpublished, tell_state_lost};
@@ -350,10 +349,22 @@ impl Replay<'_> {
         }
     }
 
+    /// The sizes that a damaged record may have, of which it reads no more than that takes.
+    fn sizes_of_damaged(&self, window: &mut Window<'_>, offset: u64) -> Result<[Option<usize>; 2], StorageError> {
+        let head_size = record::BODY_LENGTH_WITHIN;
+        let parts_size = record::parts_size_of_damaged(window.at(offset, head_size)?).max(head_size);
+        let sizes = match window.at(offset, parts_size).map(record::sizes_of_damaged) {
+            // What is behind the head may be another record's.
+            Err(error) if error.is_unreadable() => record::sizes_of_damaged(window.at(offset, head_size)?),
+            outcome => outcome?,
+        };
+        Ok(sizes)
+    }
+
     /// Where the log goes on after a damaged record: at the nearest whole record, or else at the log's end.
     fn next_after_damaged(&self, window: &mut Window<'_>, offset: u64) -> Result<Option<u64>, StorageError> {
         let mut end = None;
-        for size in record::sizes_of_damaged(window.at(offset, RECORD_SIZE_MAX)?).into_iter().flatten() {
+        for size in self.sizes_of_damaged(window, offset)?.into_iter().flatten() {
             let next = offset + size as u64;
             if next == window.segment.end() {
                 // Only a filler reaches that far.

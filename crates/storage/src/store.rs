@@ -404,6 +404,11 @@ impl Store {
         self.log.when(watermark, offset, waker)
     }
 
+    /// Wakes all that wait for a watermark.
+    pub fn wake_all(&self, watermark: Watermark) {
+        self.log.wake_all(watermark);
+    }
+
     /// Wakes `waker` once all that is appended now is written, or the log is poisoned. Gives where that ends.
     pub fn when_caught_up(&self, waker: Waker) -> LogOffset {
         let appended = self.log_end();

@@ -1,5 +1,7 @@
 //! Reads a segment sequentially, in large pieces.
 
+use std::ops::Range;
+
 use base::LogOffset;
 use format::record::{self, RECORD_SIZE_MIN};
 
@@ -70,31 +72,66 @@ impl<'a> Window<'a> {
         self.segment.file().read_at(&mut self.bytes, self.segment.position(LogOffset(offset)))
     }
 
-    /// The next log offset from `from` on, wherever it lies, with a record that says it is there and that `is_record` takes for one. Blocks that
-    /// the disk cannot read are passed over.
-    pub fn search(&mut self, from: u64, mut is_record: impl FnMut(&mut Self, u64) -> bool) -> Option<u64> {
-        let (segment, mut at) = (self.segment, from);
-        while at + RECORD_SIZE_MIN as u64 <= segment.end() {
-            let data = segment.base() + segment.file().next_data(at - segment.base())?;
-            at = at.max(data);
+    /// The log offset below the end of `range`, wherever it lies, with the first record that says it is there and that `is_record` takes for one. A
+    /// block that cannot be read, though its bytes were asked for alone, is passed over if `is_damaged` says so.
+    pub fn search(
+        &mut self,
+        range: Range<u64>,
+        mut is_record: impl FnMut(&mut Self, u64) -> Result<bool, StorageError>,
+        mut is_damaged: impl FnMut(&mut Self, u64, usize) -> Result<bool, StorageError>,
+    ) -> Result<Option<u64>, StorageError> {
+        let (segment, mut at) = (self.segment, range.start);
+        let until = range.end.min((segment.end() + 1).saturating_sub(RECORD_SIZE_MIN as u64));
+        // Up to here something cannot be read, and blocks are read one by one; whether that before `at` could not.
+        let (mut short_until, mut is_behind_bad) = (at, false);
+        while at < until {
+            let Some(data) = segment.file().next_data(at - segment.base()) else { return Ok(None) };
+            at = at.max(segment.base() + data);
             let block_end = segment.base() + (at - segment.base() + 1).next_multiple_of(BLOCK_SIZE as u64);
-            // If something behind cannot be read: the block, with what a record may have of the next one.
             let in_block = (block_end - at) as usize;
-            let sizes = [SEARCH_SIZE, in_block + RECORD_SIZE_MIN, in_block];
-            let Some(size) = sizes.into_iter().find(|size| self.at(at, *size).is_ok()) else {
-                at = block_end;
+            if is_behind_bad {
+                // Nearly always the next one is bad as well.
+                is_behind_bad = self.is_bad(at, in_block, &mut is_damaged)?;
+                at = if is_behind_bad { block_end } else { at };
                 continue;
+            }
+            // With what a record that begins in it may have in the next one.
+            let with_next = in_block + RECORD_SIZE_MIN;
+            let size = if at < short_until { with_next } else { SEARCH_SIZE };
+            let size = match self.at(at, size).map(drop) {
+                Ok(()) => size,
+                Err(error) if !error.is_unreadable() => return Err(error),
+                Err(_) if size > with_next => {
+                    short_until = at + size as u64;
+                    continue;
+                }
+                Err(_) if self.is_bad(at, in_block, &mut is_damaged)? => {
+                    (at, is_behind_bad) = (block_end, true);
+                    continue;
+                }
+                Err(_) => in_block,
             };
-            let bytes = self.at(at, size).ok()?;
-            match record::find(bytes, LogOffset(at)) {
-                Some(found) if is_record(self, found.0) => return Some(found.0),
+            match record::find(self.at(at, size)?, LogOffset(at)) {
+                Some(found) if found.0 < range.end && is_record(self, found.0)? => return Ok(Some(found.0)),
                 Some(found) => at = found.0 + 1,
                 // One may begin at their end.
                 None if size == SEARCH_SIZE => at += (SEARCH_SIZE - RECORD_SIZE_MIN) as u64,
                 None => at = block_end,
             }
         }
-        None
+        Ok(None)
+    }
+
+    fn is_bad(
+        &mut self,
+        at: u64,
+        size: usize,
+        is_damaged: &mut impl FnMut(&mut Self, u64, usize) -> Result<bool, StorageError>,
+    ) -> Result<bool, StorageError> {
+        match self.at(at, size).map(drop) {
+            Err(error) if error.is_unreadable() => is_damaged(self, at, size),
+            outcome => outcome.map(|()| false),
+        }
     }
 }
 
@@ -132,8 +169,30 @@ mod tests {
             head[28..36].copy_from_slice(&at.to_be_bytes());
             segment.file().write_at(&head, at).expect("writes");
             for from in [0, 3999, at] {
-                assert_eq!(Window::new(&segment).search(from, |_, _| true), Some(at), "from {from}");
+                let found = Window::new(&segment).search(from..segment.end(), |_, _| Ok(true), |_, _, _| Ok(true));
+                assert_eq!(found.expect("reads"), Some(at), "from {from}");
             }
         }
+    }
+
+    #[test]
+    fn a_search_asks_once_for_each_block_of_a_stretch_that_cannot_be_read() {
+        let faulty = FaultyDisk::over(&MemoryDisk::new());
+        let disk = Disk::new(faulty.clone());
+        disk.create_directory(Path::new("/log")).expect("makes");
+        let segment = Segment::open(&disk, Path::new("/log"), 0, 1 << 20).expect("opens");
+        segment.file().write_at(&vec![0x21; 1 << 20], 0).expect("writes");
+        let (begin, end) = (10 * BLOCK_SIZE as u64, 110 * BLOCK_SIZE as u64);
+        // Within it, and behind it.
+        for at in [end - 1000, end + 1000] {
+            let mut head = vec![0; RECORD_SIZE_MIN];
+            head[4..8].copy_from_slice(&record::MAGIC_V1.to_be_bytes());
+            head[28..36].copy_from_slice(&at.to_be_bytes());
+            segment.file().write_at(&head, at).expect("writes");
+        }
+        // And some for finding out where it begins.
+        faulty.fail(Failure::unreadable("log", begin..end, 5).times(100 + 8));
+        let found = Window::new(&segment).search(0..segment.end(), |_, _| Ok(true), |_, _, _| Ok(true));
+        assert_eq!(found.expect("reads"), Some(end + 1000));
     }
 }

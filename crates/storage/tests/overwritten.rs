@@ -34,6 +34,9 @@ const MESSAGES: u64 = 10;
 const SEGMENT_SIZE: u64 = 4096;
 /// Within a record.
 const SYSTEM_FLAG_AT: u64 = 36;
+const BODY_AT: u64 = 88;
+/// As much of a body as each has.
+const BODY_SIZE: u64 = 60;
 
 fn options(disk: &FaultyDisk) -> Options {
     Options {
@@ -641,7 +644,7 @@ fn a_message_behind_a_lost_one_is_not_passed_over() {
 /// Of its body, where its places in queues are: it seems to be before the first message of its lane that there is.
 #[test]
 fn a_damaged_message_whose_place_is_gone_refuses_no_start() {
-    for body_byte in 0..60 {
+    for body_byte in 0..BODY_SIZE {
         let disk = FaultyDisk::over(&MemoryDisk::new());
         let store = open(options(&disk));
         (0..700).for_each(|_| append(&store, b"", &[(LANE, None)]));
@@ -657,7 +660,125 @@ fn a_damaged_message_whose_place_is_gone_refuses_no_start() {
         entries_file.write_at(&[0x21; 5 * LANE_ENTRY_SIZE], (95 * LANE_ENTRY_SIZE) as u64).expect("writes");
         let segment = format!("/data/commitlog/{:020}", damaged / SEGMENT_SIZE * SEGMENT_SIZE);
         let log = Disk::new(disk.clone()).open(Path::new(&segment)).expect("opens");
-        log.write_at(&[0], damaged % SEGMENT_SIZE + 88 + body_byte).expect("writes");
+        log.write_at(&[0], damaged % SEGMENT_SIZE + BODY_AT + body_byte).expect("writes");
         assert_eq!(ends(&open(options(&disk))), (700, 700), "{body_byte}");
     }
+}
+
+/// Nothing of the log can be read for some reads, at any time of a start: it is refused or finds all that there is.
+#[test]
+fn a_disk_that_is_gone_for_a_while_costs_no_message() {
+    for passes in 0..40 {
+        for times in [1, 3, 10, 100] {
+            let disk = FaultyDisk::over(&MemoryDisk::new());
+            let options = || Options { segment_size: 1 << 15, ..options(&disk) };
+            let store = open(options());
+            (0..200).for_each(|_| append(&store, &[b'x'; 200], &[(LANE, None)]));
+            let before = entries(&lane(&store, LANE));
+            store.close().expect("closes");
+            drop(store);
+            write_over(&disk, 5, 195);
+            disk.fail(Failure::unreadable("commitlog", 0..u64::MAX, EIO).after(passes).times(times));
+            let started = Store::open(options(), Arc::default(), &mut |_: RecoveryProgress| ());
+            drop(started.inspect(|(_, recovery)| assert_eq!(recovery.damaged, [], "{passes} {times}")));
+            disk.heal();
+            assert_eq!(entries(&lane(&open(options()), LANE)), before, "{passes} {times}");
+        }
+    }
+}
+
+/// Messages above the checkpoint, of which one is damaged: nobody knows where it was. A start is killed at any of its steps.
+#[test]
+fn offsets_that_are_kept_are_so_after_a_kill_of_that_start() {
+    for (steps, body_byte) in (0..25).flat_map(|steps| (0..BODY_SIZE).map(move |byte| (steps, byte))) {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let store = open(options(&disk));
+        (0..MESSAGES).for_each(|_| append(&store, b"", &[(LANE, None)]));
+        store.checkpoint().expect("a checkpoint");
+        (0..3).for_each(|_| append(&store, b"", &[(LANE, None)]));
+        let damaged = entries(&lane(&store, LANE)).pop().expect("messages").1.log_offset.0;
+        append(&store, b"of another queue", &[(OTHER, None)]);
+        store.flush_entries().expect("flushed");
+        drop(store);
+        write_over(&disk, MESSAGES, 4);
+        change(&disk, damaged + BODY_AT + body_byte, 0xff);
+        disk.fail(Failure::error(Operation::Change, EIO).after(steps));
+        drop(Store::open(options(&disk), Arc::default(), &mut |_: RecoveryProgress| ()));
+        disk.heal();
+        let (end, next) = ends(&open(options(&disk)));
+        let what = format!("{steps}, {body_byte}: it ends at {end}, and its next message gets {next}");
+        assert!(next >= MESSAGES + 3 && end == next, "{what}");
+    }
+}
+
+/// A lane's newest message, above the checkpoint, says no more in which lane it is. The lane's file does.
+#[test]
+fn a_damaged_newest_message_keeps_its_offset() {
+    for (messages, body_byte) in (1..3).flat_map(|messages| (0..BODY_SIZE).map(move |byte| (messages, byte))) {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let store = open(Options { gathered_entries: 0, ..options(&disk) });
+        append(&store, b"of another queue", &[(OTHER, None)]);
+        store.checkpoint().expect("a checkpoint");
+        (0..messages).for_each(|_| append(&store, b"", &[(LANE, None)]));
+        let damaged = entries(&lane(&store, LANE)).pop().expect("messages").1.log_offset.0;
+        append(&store, b"of another queue", &[(OTHER, None)]);
+        store.flush_entries().expect("flushed");
+        drop(store);
+        change(&disk, damaged + BODY_AT + body_byte, 0xff);
+        for start in 0..3 {
+            let ends = ends(&open(options(&disk)));
+            assert_eq!(ends, (messages, messages), "{body_byte}, start {start}");
+        }
+    }
+}
+
+/// All entries are made again, as a file of another lane cannot be used, while a start is killed at any of its steps.
+#[test]
+fn entries_that_were_written_over_cost_those_behind_them_nothing_when_all_are_made_again() {
+    for (steps, body_byte) in (0..25).flat_map(|steps| (0..BODY_SIZE).map(move |byte| (steps, byte))) {
+        let disk = FaultyDisk::over(&MemoryDisk::new());
+        let newest = filled(&disk).pop().expect("messages");
+        let store = open(options(&disk));
+        (0..3).for_each(|_| append(&store, b"of another queue", &[(OTHER, None)]));
+        let before = entries(&lane(&store, LANE));
+        store.close().expect("closes");
+        drop(store);
+        write_over(&disk, 3, 2);
+        change(&disk, newest.start.0 + BODY_AT + body_byte, 0xff);
+        let other = PathBuf::from("/data/sluice/queues/2/0").join("0".repeat(20));
+        let size = 600 * LANE_ENTRY_SIZE as u64;
+        Disk::new(disk.clone()).open(&other).expect("opens").write_at(&[0], size).expect("of another size");
+        disk.fail(Failure::error(Operation::Change, EIO).after(steps));
+        drop(Store::open(options(&disk), Arc::default(), &mut |_: RecoveryProgress| ()));
+        disk.heal();
+        let store = open(options(&disk));
+        assert_eq!(ends(&store), (MESSAGES, MESSAGES), "{steps}, {body_byte}");
+        let lane = lane(&store, LANE);
+        let mut sound = before.iter().take(MESSAGES as usize - 1);
+        let is_whole = sound.all(|(offset, entry)| lane.entry(*offset).expect("reads") == Some(*entry));
+        assert!(is_whole, "{steps}, {body_byte}");
+    }
+}
+
+/// The newest message whose entry is whole is damaged: it is not one that anybody is in doubt about.
+#[test]
+fn a_damaged_message_that_a_lane_has_leaves_no_doubt_about_those_behind_it() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let messages = filled(&disk);
+    write_over(&disk, MESSAGES - 1, 20);
+    change(&disk, messages[MESSAGES as usize - 2].start.0 + BODY_AT + 4, b'?');
+    assert_eq!(ends(&open(options(&disk))), (MESSAGES, MESSAGES));
+}
+
+/// Behind a message that cannot be read is a damaged one, which is told of and keeps its place.
+#[test]
+fn a_damaged_message_behind_one_that_cannot_be_read_is_told_of() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let messages = filled(&disk);
+    let (unreadable, damaged) = (messages[4].clone(), messages[5].clone());
+    write_over(&disk, 2, MESSAGES - 2);
+    disk.fail(Failure::unreadable("commitlog", unreadable.end.0 - 10..unreadable.end.0, EIO));
+    change(&disk, damaged.start.0 + BODY_AT + 4, b'?');
+    let (store, recovery) = Store::open(options(&disk), Arc::default(), &mut |_: RecoveryProgress| ()).expect("opens");
+    assert_eq!((ends(&store), recovery.damaged), ((MESSAGES, MESSAGES), vec![unreadable.start, damaged.start]));
 }

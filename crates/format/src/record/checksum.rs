@@ -8,7 +8,8 @@ use base::cursor::{DecodeError, Reader};
 use base::limits::RECORD_SIZE_MAX;
 
 use super::{
-    BODY_CRC_AT, BORN_HOST_AT, FILLER_SIZE, MAGIC_AT, MAGIC_V2, SYSTEM_FLAG_AT, body_crc, host_size, system_flag,
+    BODY_CRC_AT, BORN_HOST_AT, FILLER_SIZE, HOST_V6_SIZE, MAGIC_AT, MAGIC_V2, SYSTEM_FLAG_AT, body_crc, host_size,
+    system_flag,
 };
 
 /// The property with its digits still to be filled in.
@@ -55,9 +56,19 @@ pub fn sizes_of_damaged(bytes: &[u8]) -> [Option<usize>; 2] {
     sizes
 }
 
-/// What the lengths within a record add up to; `None` if its body is not whole.
-fn size_of_parts(bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
+/// Bytes from a record's front that hold its body's length, whatever its flags.
+pub const BODY_LENGTH_WITHIN: usize = BORN_HOST_AT + 8 + 4 + 8 + 4 + 2 * HOST_V6_SIZE;
+
+/// Most bytes from the front of a damaged record in which its parts are, as far as its first `BODY_LENGTH_WITHIN` bytes say.
+pub fn parts_size_of_damaged(bytes: &[u8]) -> usize {
+    let length_max = 2 + i16::MAX as usize;
     let mut reader = Reader::new(bytes);
+    let Ok((_, _, body_len)) = head_of_parts(&mut reader) else { return 0 };
+    bytes.len() - reader.remaining() + body_len + 2 * length_max
+}
+
+/// Magic, body CRC and length of the body, up to which it reads.
+fn head_of_parts(reader: &mut Reader<'_>) -> Result<(u32, u32, usize), DecodeError> {
     reader.slice(MAGIC_AT, "record size")?;
     let magic = reader.u32("record magic")?;
     debug_assert_eq!(BODY_CRC_AT, MAGIC_AT + 4);
@@ -68,7 +79,13 @@ fn size_of_parts(bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
     let store_host_size = host_size(flags & system_flag::STORE_HOST_V6 != 0);
     let to_body = BORN_HOST_AT - SYSTEM_FLAG_AT - 4 + born_host_size + 8 + store_host_size + 4 + 8;
     reader.slice(to_body, "hosts and times")?;
-    let body_len = reader.length_i32(RECORD_SIZE_MAX, "body")?;
+    Ok((magic, crc, reader.length_i32(RECORD_SIZE_MAX, "body")?))
+}
+
+/// What the lengths within a record add up to; `None` if its body is not whole.
+fn size_of_parts(bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    let (magic, crc, body_len) = head_of_parts(&mut reader)?;
     if body_crc(reader.slice(body_len, "body")?) != crc {
         return Ok(None);
     }

@@ -3,6 +3,7 @@
 //! What of it cannot be read, or is damaged, is passed over and reported. Where messages of a lane may be missed by that, none of the offsets that
 //! it may have given out is given out again, and entries that its files still have stay.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use base::{LogOffset, TopicName};
@@ -12,13 +13,17 @@ use format::record::{self, Kind};
 use super::restore::newest_of;
 use super::{Content, Replay};
 use crate::error::StorageError;
+use crate::presence::Presence;
 use crate::queue_files::Doubts;
 use crate::queue_table::QueueTable;
 use crate::segment::Segment;
 use crate::window::Window;
 
-impl Replay<'_> {
-    /// Where the first record is that a lane is in doubt about.
+/// Bytes of the log looked through for a record between two reports of progress.
+const SEARCHED_AT_ONCE: u64 = 1 << 20;
+
+impl<'a> Replay<'a> {
+    /// Where reading for lanes in doubt begins: behind the first record that one of them is sure of.
     pub(super) fn doubted_from(&self) -> Option<LogOffset> {
         self.doubts.values().map(|doubt| doubt.from.unwrap_or_default()).min()
     }
@@ -30,18 +35,18 @@ impl Replay<'_> {
         self.end_at = self.start.min(end_at);
         for segment in segments {
             let until = segment.end().min(self.end_at.0);
-            let mut next = self.doubts_begin(segment, from).filter(|next| *next < until);
+            let mut next = Some(segment.base().max(from.0)).filter(|next| *next < until);
+            if next == Some(from.0) && from.0 > segment.base() {
+                next = self.doubts_begin(segment, from.0)?;
+            }
             while let Some(from) = next.take() {
-                let reached = match self.run_segment(segment, from) {
-                    Err(error) if error.is_unreadable() => self.at,
-                    outcome => outcome?.0,
-                };
+                let reached = self.run_as_far_as_readable(segment, from)?;
                 // Also where damage seems to lead beyond.
                 let bad = Some(reached).filter(|reached| *reached < until);
                 if let Some(bad) = bad {
                     *self.misses_records = true;
                     self.recovery.damaged.push(LogOffset(bad));
-                    next = self.behind(segment, bad).filter(|next| *next < until);
+                    next = self.behind(segment, bad)?.filter(|next| *next < until);
                 }
                 self.flush_if_many()?;
             }
@@ -50,29 +55,86 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Where reading a segment begins. The last entry of a lane may stand for a lost message: it lies where no record begins.
-    fn doubts_begin(&mut self, segment: &Segment, from: LogOffset) -> Option<u64> {
-        if from.0 <= segment.base() || from.0 >= segment.end() || self.is_record(&mut Window::new(segment), from.0) {
-            return Some(segment.base().max(from.0));
+    /// As `run_segment`, up to what is damaged or cannot be read, while the disk reads others.
+    fn run_as_far_as_readable(&mut self, segment: &Segment, from: u64) -> Result<u64, StorageError> {
+        match self.run_segment(segment, from) {
+            Err(error) if error.is_unreadable() => {}
+            outcome => return Ok(outcome?.0),
+        }
+        let (presence, bad) = (self.presence(), LogOffset(self.at));
+        let reached = presence.read_again((bad, 1), || self.run_segment(segment, self.at));
+        Ok(reached.map_err(|error| gone(segment, error))?.map_or(self.at, |(reached, _)| reached))
+    }
+
+    const fn presence(&self) -> Presence<'a> {
+        Presence { segments: self.segments, durable: self.durable, written: self.durable }
+    }
+
+    /// Where reading begins within a segment. No record need begin at `from`, behind a lost message.
+    fn doubts_begin(&mut self, segment: &Segment, from: u64) -> Result<Option<u64>, StorageError> {
+        let is_record_there =
+            self.doubts.values().any(|doubt| doubt.from == Some(LogOffset(from)) && !doubt.is_behind_lost);
+        if is_record_there || self.is_record(&mut Window::new(segment), from)? {
+            return Ok(Some(from));
         }
         *self.misses_records = true;
-        self.behind(segment, from.0)
+        self.behind(segment, from)
     }
 
-    fn is_record(&self, window: &mut Window<'_>, offset: u64) -> bool {
-        offset < window.segment.end()
-            && matches!(self.examine(window, offset), Ok(Content::Record(_) | Content::NextSegment))
+    /// Whether a whole record, or the segment's last bytes, begin at `offset`.
+    fn is_record(&self, window: &mut Window<'_>, offset: u64) -> Result<bool, StorageError> {
+        if offset >= window.segment.end() {
+            return Ok(false);
+        }
+        let content = match self.examine(window, offset) {
+            Err(error) if error.is_unreadable() => {
+                let again = self.presence().read_again((LogOffset(offset), 1), || self.examine(window, offset));
+                again.map_err(|error| gone(window.segment, error))?
+            }
+            outcome => Some(outcome?),
+        };
+        Ok(matches!(content, Some(Content::Record(_) | Content::NextSegment)))
     }
 
-    /// Where the log goes on behind what cannot be read, or is no record: where its size leads to a whole one, else at the next that is found.
-    fn behind(&self, segment: &Segment, offset: u64) -> Option<u64> {
+    /// Where the log goes on behind what cannot be read, or is no record: where its size leads to one, else at the next whole one that is found.
+    fn behind(&mut self, segment: &Segment, offset: u64) -> Result<Option<u64>, StorageError> {
         let mut window = Window::new(segment);
         let size = match window.at(offset, record::FILLER_SIZE).map(record::kind_at) {
             Ok(Ok(Kind::Record(size))) => size as u64,
+            Err(error) if !error.is_unreadable() => return Err(error),
             _ => 0,
         };
-        let next = Some(offset + size).filter(|next| size > 0 && self.is_record(&mut window, *next));
-        next.or_else(|| window.search(offset + 1, |window, at| self.is_record(window, at)))
+        let next = offset + size;
+        if size > 0
+            && next < segment.end()
+            && (self.says_it_is(&mut window, next) || self.is_record(&mut window, next)?)
+        {
+            return Ok(Some(next));
+        }
+        let mut from = offset + 1;
+        while from < segment.end() {
+            let until = segment.end().min(from + SEARCHED_AT_ONCE);
+            let found = window.search(
+                from..until,
+                |window, at| self.is_record(window, at),
+                |window, at, size| {
+                    let again = || window.at(at, size).map(drop);
+                    Ok(self.presence().read_again((LogOffset(at), size), again)?.is_none())
+                },
+            );
+            if let Some(found) = found.map_err(|error| gone(segment, error))? {
+                return Ok(Some(found));
+            }
+            self.tell(until);
+            from = until;
+        }
+        Ok(None)
+    }
+
+    /// Whether a record, perhaps a damaged one, says that it is at `offset`.
+    fn says_it_is(&self, window: &mut Window<'_>, offset: u64) -> bool {
+        let head = window.at(offset, record::LOG_OFFSET_WITHIN);
+        head.is_ok_and(|head| record::has_record_magic(head) && record::log_offset_of(head) == Some(LogOffset(offset)))
     }
 
     /// Whether the queue of a listing is in doubt about it.
@@ -82,6 +144,21 @@ impl Replay<'_> {
         let is_there = self.queues.get(topic.as_str(), lane).is_some();
         is_there && self.doubts.get(&(topic, lane)).is_some_and(|doubt| doubt.from.is_none_or(|from| record >= from))
     }
+}
+
+/// Lanes go on behind records that are damaged, so that nobody knows in which lanes they are, if their files list them. What is not committed, beyond
+/// `committed`, keeps none.
+pub(crate) fn keep_damaged(
+    queues: &QueueTable,
+    damaged: &[LogOffset],
+    committed: LogOffset,
+) -> Result<(), StorageError> {
+    let damaged: HashSet<LogOffset> = damaged.iter().copied().filter(|offset| *offset < committed).collect();
+    if damaged.is_empty() {
+        return Ok(());
+    }
+    let lanes = queues.iter().filter(|queue| queue.message_queue().is_some() && queue.appended_end() == queue.end());
+    lanes.map(|lane| lane.keep_listed(|entry| damaged.contains(&entry.log_offset))).collect()
 }
 
 /// Lanes that were in doubt have what the log says by now. Where it may lack messages of theirs, since it misses records or has lost its beginning,
@@ -104,4 +181,14 @@ pub(crate) fn settle_doubts(
         }
     }
     Ok(())
+}
+
+/// Adds to an error that the disk is gone: damage alone would have been passed over.
+fn gone(segment: &Segment, error: StorageError) -> StorageError {
+    if !error.is_unreadable() {
+        return error;
+    }
+    let problem =
+        format!("neither it nor what is beside it can be read back ({error}). Start again once the disk can be read");
+    StorageError::Damaged { path: segment.file().path().to_owned(), problem }
 }

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use super::{CommitRule, Options, Store, new_queue};
 use crate::begun::Begun;
 use crate::changed_queues::ChangedQueues;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{BegunWork, Checkpoint};
 use crate::commit_log::CommitLog;
 use crate::disk::{DirectoryLock, Disk};
 use crate::error::StorageError;
@@ -99,9 +99,9 @@ impl Store {
             queues: RwLock::new(queues),
             changed_queues: ChangedQueues::default(),
             files,
-            // Files that were removed may come back with a power cut, until their folders are synced.
+            // Files that were removed may come back with a power cut, until their folders are synced; so may what a start before this one wrote.
             doubts_disk: AtomicBool::new(
-                !recovery.was_clean || recovery.entries_made_again || recovery.removed_queues > 0,
+                !recovery.was_clean || checkpoint.begun != BegunWork::None || recovery.removed_queues > 0,
             ),
             key_index,
             unindexed: Mutex::default(),
@@ -241,8 +241,9 @@ fn recover_indexes(
     // The checkpoint of a stop of our own is the end of the log: what is behind it a Java broker has written.
     let is_java_stop = recovery.was_clean && !rebuild.is_needed() && recover::has_record_at(segments, sure)?;
     let none_is_torn = recovery.runs_on || rebuild.has_lanes_begun();
-    let checked = Trust { below: indexes_sure, segments, none_is_torn };
-    let all = Trust { below: log_end.min(committed), segments: &[], none_is_torn: true };
+    let is_begun = rebuild.has_lanes_begun() || rebuild.is_needed();
+    let checked = Trust { below: indexes_sure, segments, none_is_torn, is_begun };
+    let all = Trust { below: log_end.min(committed), segments: &[], none_is_torn: true, is_begun };
     // Of lanes a Java broker knows nothing: whatever a crash before it left of them is still there.
     let [of_topics, of_lanes] = match recovery.was_clean && !rebuild.is_needed() {
         true if is_java_stop => [all, checked],
@@ -292,6 +293,7 @@ fn recover_indexes(
     replay.remove_known_gone()?;
     let end = replay.run()?;
     unpublished.end = end;
+    recover::keep_damaged(&queues, &recovery.damaged, committed)?;
     let (misses_any, committed) = (misses_records || !recovery.damaged.is_empty(), unpublished.from.unwrap_or(end));
     recover::settle_doubts(&queues, &doubts, misses_any, (log_first..committed, entries_from))?;
     go_on_behind(&mut queues, &files, emptied);
