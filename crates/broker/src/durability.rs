@@ -13,6 +13,21 @@ use crate::host::Host;
 use crate::options::Options;
 use crate::replicas::Replicas;
 
+/// What wakes who waits for the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Awaited {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// Its own disk alone.
+    Disk,
+    /// Replicas too, unless they were lost more often than so since the process began.
+    Replicas {
+        /// So often.
+        losses: u64,
+    },
+}
+
 /// The log, to whoever waits for it.
 #[derive(Debug)]
 pub struct Durability {
@@ -32,11 +47,15 @@ impl Durability {
         &self.replicas
     }
 
-    /// As many replicas as are wanted are connected and have everything below `reached`, which was written; `None`: fewer are.
+    /// As many replicas as are wanted are connected and have everything below `reached`, which was written; `None`: fewer are, and whoever
+    /// waits for them is woken.
     pub fn note_replicas(&self, reached: Option<LogOffset>) {
-        self.replicas.note(reached);
+        let are_lost = self.replicas.note(reached);
         if let Some(reached) = reached {
             self.store.set_replicated(reached);
+        }
+        if are_lost {
+            self.store.wake_all(Watermark::Replicated);
         }
     }
 
@@ -50,17 +69,40 @@ impl Durability {
         self.store.watermarks().reached(policy) >= offset
     }
 
-    /// Calls `waker` whenever a watermark that `policy` names passes `offset`, or when the log accepts no more writes.
-    pub fn when(&self, policy: AckPolicy, offset: LogOffset, waker: &Waker) {
-        for watermark in policy.watermarks() {
+    /// Calls `waker` whenever a watermark that `policy` names passes `offset`, or when the log accepts no more writes. Nobody waits for replicas
+    /// that are not in reach; who was woken and still waits asks `when_still`, as that may have changed.
+    pub fn when(&self, policy: AckPolicy, offset: LogOffset, waker: &Waker) -> Awaited {
+        for watermark in policy.watermarks().filter(|watermark| *watermark != Watermark::Replicated) {
             let waiting = self.store.when(watermark, offset, waker.clone());
             if watermark == Watermark::Durable {
                 self.host.sync_wanted(waiting);
             }
         }
-        if policy.replicated && !self.replicas.are_in_reach(offset) {
-            // Nobody waits for replicas that are not there.
+        if policy.replicated { self.when_replicated(offset, waker) } else { Awaited::Disk }
+    }
+
+    fn when_replicated(&self, offset: LogOffset, waker: &Waker) -> Awaited {
+        let losses = self.replicas.losses();
+        let are_in_reach = self.replicas.are_in_reach(offset);
+        if are_in_reach {
+            self.store.when(Watermark::Replicated, offset, waker.clone());
+        }
+        // Also if they were lost just before: who waits for them was woken then.
+        if !self.replicas.are_in_reach(offset) {
             self.store.when(Watermark::Written, offset, waker.clone());
+        }
+        if are_in_reach { Awaited::Replicas { losses } } else { Awaited::Disk }
+    }
+
+    /// As `when`, for who was woken and still waits, if replicas have come or gone since.
+    pub fn when_still(&self, awaited: &mut Awaited, policy: AckPolicy, offset: LogOffset, waker: &Waker) {
+        let is_over = match awaited {
+            Awaited::Nothing => false,
+            Awaited::Disk => policy.replicated && self.replicas.are_in_reach(offset),
+            Awaited::Replicas { losses } => *losses != self.replicas.losses(),
+        };
+        if is_over {
+            *awaited = self.when_replicated(offset, waker);
         }
     }
 

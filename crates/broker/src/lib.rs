@@ -48,7 +48,7 @@ pub use cursor::lease;
 pub use cursor::offset::{Beginning, Boundary, Offsets};
 pub use cursor::takers::{Taker, Wish};
 pub use cursor::waiters::Waiter;
-pub use durability::Durability;
+pub use durability::{Awaited, Durability};
 pub use fetch::{Fetch, FetchStatus, Fetched, Fetcher};
 pub use filter::Filter;
 pub use following::{Following, MasterSeen, Unknown};

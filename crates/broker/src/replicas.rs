@@ -38,17 +38,29 @@ pub trait ReplicaList: Debug + Send + Sync {
 pub struct Replicas {
     /// What as many as are wanted have, while so many are connected.
     reached: AtomicU64,
+    /// How often there came to be fewer than are wanted.
+    losses: AtomicU64,
     gap_max: u64,
     list: OnceLock<Box<dyn ReplicaList>>,
 }
 
 impl Replicas {
     pub(crate) const fn new(gap_max: u64) -> Self {
-        Self { reached: AtomicU64::new(TOO_FEW), gap_max, list: OnceLock::new() }
+        Self { reached: AtomicU64::new(TOO_FEW), losses: AtomicU64::new(0), gap_max, list: OnceLock::new() }
     }
 
-    pub(crate) fn note(&self, reached: Option<LogOffset>) {
-        self.reached.store(reached.map_or(TOO_FEW, |reached| reached.0), Ordering::Release);
+    /// Returns whether there are too few since now.
+    pub(crate) fn note(&self, reached: Option<LogOffset>) -> bool {
+        let before = self.reached.swap(reached.map_or(TOO_FEW, |reached| reached.0), Ordering::AcqRel);
+        let are_lost = reached.is_none() && before != TOO_FEW;
+        if are_lost {
+            self.losses.fetch_add(1, Ordering::AcqRel);
+        }
+        are_lost
+    }
+
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Acquire)
     }
 
     /// Whether as many as are wanted are so near that waiting makes sense until they have what ends at `end`.

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use base::offset::AckPolicy;
 use base::{LogOffset, Monotonic};
+use broker::Awaited;
 use wire::amqp::method::basic::{Ack, Nack, TxCommitOk};
 
 use super::error::{Fault, code};
@@ -46,6 +47,7 @@ struct Waiting {
     confirms: Vec<Confirm>,
     /// Until when replicas are waited for.
     deadline: Monotonic,
+    awaited: Awaited,
 }
 
 /// The confirms of a connection that wait, in their order.
@@ -61,10 +63,10 @@ impl WaitingConfirms {
         link: &mut Link,
     ) {
         let deadline = link.now.monotonic.plus_ms(link.options.replica_timeout_ms);
-        self.0.push_back(Waiting { end, ack_policy, confirms, deadline });
+        self.0.push_back(Waiting { end, ack_policy, confirms, deadline, awaited: Awaited::Nothing });
         self.release(link);
-        if self.0.back().is_some_and(|last| last.end == end) {
-            link.broker.durability.when(ack_policy, end, &link.mailbox.waker());
+        if let Some(last) = self.0.back_mut().filter(|last| last.end == end) {
+            last.awaited = link.broker.durability.when(ack_policy, end, &link.mailbox.waker());
         }
     }
 
@@ -78,6 +80,9 @@ impl WaitingConfirms {
                 && (first.deadline <= link.now.monotonic || !durability.replicas().are_in_reach(first.end))
                 && durability.is_kept(kept_here, first.end);
             if !is_kept && !is_over && durability.poisoned().is_none() {
+                if first.ack_policy.replicated {
+                    self.await_still(link);
+                }
                 let now = link.now.monotonic;
                 let Some(first) = self.0.front_mut().filter(|first| first.deadline <= now) else { return };
                 // Replicas were given their time, the disk was not: its watermark wakes the session.
@@ -86,6 +91,14 @@ impl WaitingConfirms {
             }
             let Some(first) = self.0.pop_front() else { return };
             send_confirms(&first.confirms, is_kept, link);
+        }
+    }
+
+    /// Replicas may have come or gone.
+    fn await_still(&mut self, link: &Link) {
+        let waker = link.mailbox.waker();
+        for Waiting { end, ack_policy, awaited, .. } in &mut self.0 {
+            link.broker.durability.when_still(awaited, *ack_policy, *end, &waker);
         }
     }
 

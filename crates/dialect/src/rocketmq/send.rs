@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::limits::{BATCH_RECORDS_SIZE_MAX, PUBLISH_BATCH_SIZE_MAX};
 use base::offset::AckPolicy;
 use base::{GroupName, Monotonic, Now, QueueId, Refusal, Timestamp};
-use broker::{Added, Broker, Message, Position, PublishBatch, Published, Topic};
+use broker::{Added, Awaited, Broker, Message, Position, PublishBatch, Published, Topic};
 use bytes::BytesMut;
 use format::batch_body::{self, BatchItem};
 use format::properties::{self, names};
@@ -69,6 +69,7 @@ struct WaitingSends {
     received: Monotonic,
     /// When they are answered though not all watermarks have passed.
     deadline: Monotonic,
+    awaited: Awaited,
 }
 
 /// The sends of one connection.
@@ -183,13 +184,13 @@ impl Sends {
                     if ack_policy.replicated { options.replica_timeout_ms } else { options.flush_timeout_ms };
                 let deadline = now.monotonic.plus_ms(limit_ms);
                 let end = published.end();
-                let waiting =
-                    WaitingSends { published, ack_policy, sends, unique_keys, received: now.monotonic, deadline };
+                let (received, awaited) = (now.monotonic, Awaited::Nothing);
+                let waiting = WaitingSends { published, ack_policy, sends, unique_keys, received, deadline, awaited };
                 self.waiting.push_back(waiting);
                 self.release(connection);
                 // Most are answered here and now: whoever waits for a write only, with nobody before it.
-                if self.waiting.back().is_some_and(|last| last.published.end() == end) {
-                    connection.broker.durability.when(ack_policy, end, &connection.peer.mailbox.waker());
+                if let Some(last) = self.waiting.back_mut().filter(|last| last.published.end() == end) {
+                    last.awaited = connection.broker.durability.when(ack_policy, end, &connection.peer.mailbox.waker());
                 }
             }
             Err(refusal) => sends.iter().for_each(|send| connection.refuse(send.asked, &refusal)),
@@ -217,7 +218,11 @@ impl Sends {
                 self.answer_sent(at, Some(&Refusal::FlushTimedOut), connection);
             } else {
                 // A message that does not wait for the sync may overtake one that does.
-                if let Some(waiting) = self.waiting.get_mut(at).filter(|waiting| waiting.deadline <= now) {
+                let Some(waiting) = self.waiting.get_mut(at) else { break };
+                if ack_policy.replicated {
+                    durability.when_still(&mut waiting.awaited, ack_policy, end, &connection.peer.mailbox.waker());
+                }
+                if waiting.deadline <= now {
                     // Replicas were given their time, the disk was not; or it is not even written: the writer will ring then, and there
                     // is nothing to say before.
                     let later = now.plus_ms(connection.options.flush_timeout_ms.max(1));

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use base::offset::AckPolicy;
 use base::{GroupName, LogOffset, Monotonic, Refusal};
-use broker::{Published, SendBack};
+use broker::{Awaited, Published, SendBack};
 use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::SendBackRequest;
 
@@ -26,6 +26,7 @@ struct Waiting {
     end: LogOffset,
     /// Replicas are not waited for any longer.
     deadline: Monotonic,
+    awaited: Awaited,
 }
 
 /// Those of one connection.
@@ -52,9 +53,9 @@ impl SendBacks {
             Ok(Some(published)) => {
                 let deadline = connection.now.monotonic.plus_ms(connection.options.replica_timeout_ms);
                 let end = published.end();
-                self.waiting.push_back(Waiting { asked, end, deadline });
                 let policy = connection.broker.options().ack_policy;
-                connection.broker.durability.when(policy, end, &connection.peer.mailbox.waker());
+                let awaited = connection.broker.durability.when(policy, end, &connection.peer.mailbox.waker());
+                self.waiting.push_back(Waiting { asked, end, deadline, awaited });
             }
             Ok(None) => connection.reply_with(asked, Ok(Answer::ok())),
             Err(refusal) => connection.refuse(asked, &refusal),
@@ -66,7 +67,8 @@ impl SendBacks {
         let now = connection.now.monotonic;
         let (broker, policy) = (connection.broker.clone(), connection.broker.options().ack_policy);
         let (durability, here) = (&broker.durability, AckPolicy { replicated: false, ..policy });
-        self.waiting.retain(|Waiting { asked, end, deadline }| {
+        let waker = connection.peer.mailbox.waker();
+        self.waiting.retain_mut(|Waiting { asked, end, deadline, awaited }| {
             let waits_for_replicas = policy.replicated && *deadline > now && durability.replicas().are_in_reach(*end);
             let refusal = durability.poisoned();
             if durability.is_kept(if waits_for_replicas { policy } else { here }, *end) {
@@ -74,6 +76,7 @@ impl SendBacks {
             } else if let Some(refusal) = refusal {
                 connection.refuse(*asked, &refusal);
             } else {
+                durability.when_still(awaited, policy, *end, &waker);
                 return true;
             }
             false

@@ -297,6 +297,11 @@ fn a_confirm_waits_for_replicas_and_is_refused_where_they_are_not_in_time() {
     assert_eq!(publish(&mut client, 1), ["ack 3"], "nobody waits for replicas of what is transient");
     durability.note_replicas(None);
     assert_eq!(publish(&mut client, 2), ["nack 4"], "there is no replica");
-    assert!(client.get("q", true).contains("3 more"));
+    durability.note_replicas(Some(LogOffset(0)));
+    assert_eq!(publish(&mut client, 2), [""; 0]);
+    assert_eq!(publish(&mut client, 2), [""; 0]);
+    durability.note_replicas(None);
+    assert_eq!(client.take(), ["nack 5", "nack 6"], "it is gone");
+    assert!(client.get("q", true).contains("5 more"));
     client.lose();
 }

@@ -1,5 +1,7 @@
 //! Promises about when a send is answered: not before its message is as safe as was promised.
 
+use std::task::Waker;
+
 use base::LogOffset;
 use base::offset::{AckPolicy, Watermark};
 use base::session::Session;
@@ -8,7 +10,7 @@ use testkit::{CLOCK_STEPS_MS, clock_set};
 use wire::rocketmq::code::{request, response};
 
 use crate::bench::{Bench, START};
-use crate::client::{ask, held_pull, pull, send};
+use crate::client::{Client, ask, held_pull, pull, send};
 
 /// The property of a message whose producer does not wait for the sync.
 const NO_WAIT: &str = "WAIT\u{1}false\u{2}";
@@ -180,15 +182,61 @@ fn nobody_waits_for_replicas_that_are_not_there_or_lag_by_too_much() {
 }
 
 #[test]
-fn who_waits_for_a_replica_that_goes_is_answered_in_time() {
+fn who_waits_for_a_replica_that_goes_is_answered_at_once() {
     let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::REPLICATED);
     let mut client = bench.client();
     bench.broker.durability.note_replicas(Some(LogOffset(0)));
     assert_eq!(client.give(&[send("orders", "one")]), []);
     bench.broker.durability.note_replicas(None);
-    assert_eq!(client.wait(3000).iter().map(|reply| reply.code).collect::<Vec<_>>(), [response::SLAVE_NOT_AVAILABLE]);
+    assert_eq!(client.hear().iter().map(|reply| reply.code).collect::<Vec<_>>(), [response::SLAVE_NOT_AVAILABLE]);
     // Who does not wait for anything is answered as ever.
     assert_eq!(client.ask(send("orders", "two").with("i", "WAIT\u{1}false\u{2}")).code, 0);
+}
+
+/// Replicas come and go while a send waits for the write; it is answered as soon as what those have that are there then says how.
+#[test]
+fn replicas_that_come_and_go_hold_up_no_send() {
+    let (none, one) = (None, Some(LogOffset(0)));
+    let cases: [(&[Option<LogOffset>], bool); 6] = [
+        (&[none], false),
+        (&[one, none], false),
+        (&[none, one, none], false),
+        (&[none, one], true),
+        (&[one, none, one], true),
+        (&[one, none, one, none, one], true),
+    ];
+    for (comings, is_there) in cases {
+        let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::REPLICATED);
+        bench.stop_writing();
+        let mut client = bench.client();
+        let (first, rest) = comings.split_first().expect("one at least");
+        bench.broker.durability.note_replicas(*first);
+        assert_eq!(client.give(&[send("orders", "one")]), []);
+        for reached in rest {
+            bench.broker.durability.note_replicas(*reached);
+            assert_eq!(client.hear(), [], "it is not written");
+        }
+        bench.write();
+        let codes = |client: &mut Client| client.hear().iter().map(|reply| reply.code).collect::<Vec<_>>();
+        if is_there {
+            assert_eq!(codes(&mut client), [0; 0], "{comings:?}");
+            bench.broker.durability.note_replicas(Some(bench.broker.durability.reached(Watermark::Written)));
+            assert_eq!(codes(&mut client), [0], "{comings:?}");
+        } else {
+            assert_eq!(codes(&mut client), [response::SLAVE_NOT_AVAILABLE], "{comings:?}");
+        }
+    }
+}
+
+#[test]
+fn what_waits_in_memory_for_replicas_that_are_not_there_does_not_grow() {
+    let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::REPLICATED);
+    let mut client = bench.client();
+    for _ in 0..1000 {
+        assert_eq!(client.ask(send("orders", "one")).code, response::SLAVE_NOT_AVAILABLE);
+    }
+    let store = bench.broker.store();
+    assert_eq!(store.when(Watermark::Replicated, LogOffset(u64::MAX), Waker::noop().clone()), 1, "this one");
 }
 
 /// Its answer cannot say that replicas lack it.
