@@ -46,7 +46,7 @@ use crate::queue_table::QueueTable;
 use crate::segment::Segment;
 use crate::state::StateReplay;
 use crate::window::Window;
-pub(crate) use doubts::{keep_damaged, settle_doubts};
+pub(crate) use doubts::settle_lanes;
 pub(crate) use rebuild::Rebuild;
 pub(crate) use removed::Removed;
 pub(crate) use restore::{Unpublished, tell_state_lost};
@@ -78,6 +78,8 @@ pub struct Recovery {
     pub truncated_bytes: u64,
     /// Log offsets of damaged records; they are not served.
     pub damaged: Vec<LogOffset>,
+    /// There may be records of which nobody knows in which queues they were, beside the damaged ones.
+    pub(crate) misses_records: bool,
     /// Whole segments after the end of the log, set aside.
     pub set_aside: Vec<PathBuf>,
     /// Unusable files of queue entries or keys, set aside; their contents are rebuilt from the log.
@@ -174,8 +176,6 @@ pub(crate) struct Replay<'a> {
     pub(crate) entries_from: LogOffset,
     /// But for these.
     pub(crate) doubts: &'a Doubts,
-    /// A record was met of which nobody knows in which queues it was.
-    pub(crate) misses_records: &'a mut bool,
     /// Their records get no entries.
     pub(crate) removed: &'a Removed,
     pub(crate) keys_from: LogOffset,

@@ -11,7 +11,7 @@ use format::index_rules::Listing;
 use format::record::{self, Kind};
 
 use super::restore::newest_of;
-use super::{Content, Replay};
+use super::{Content, Recovery, Replay};
 use crate::error::StorageError;
 use crate::presence::Presence;
 use crate::queue_files::Doubts;
@@ -44,7 +44,7 @@ impl<'a> Replay<'a> {
                 // Also where damage seems to lead beyond.
                 let bad = Some(reached).filter(|reached| *reached < until);
                 if let Some(bad) = bad {
-                    *self.misses_records = true;
+                    self.recovery.misses_records = true;
                     self.recovery.damaged.push(LogOffset(bad));
                     next = self.behind(segment, bad)?.filter(|next| *next < until);
                 }
@@ -77,7 +77,7 @@ impl<'a> Replay<'a> {
         if is_record_there || self.is_record(&mut Window::new(segment), from)? {
             return Ok(Some(from));
         }
-        *self.misses_records = true;
+        self.recovery.misses_records = true;
         self.behind(segment, from)
     }
 
@@ -146,24 +146,34 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Lanes go on behind records that are damaged, so that nobody knows in which lanes they are, if their files list them. What is not committed, beyond
-/// `committed`, keeps none.
-pub(crate) fn keep_damaged(
+/// Gives lanes the ends that they are to have, whatever the log lacks of them. `log` is what is committed of it; below `sure` queues had their
+/// entries.
+pub(crate) fn settle_lanes(
     queues: &QueueTable,
-    damaged: &[LogOffset],
-    committed: LogOffset,
+    doubts: &Doubts,
+    recovery: &Recovery,
+    (log, sure): (Range<LogOffset>, LogOffset),
 ) -> Result<(), StorageError> {
+    keep_damaged(queues, &recovery.damaged, log.end)?;
+    let misses_records = recovery.misses_records || !recovery.damaged.is_empty();
+    settle_doubts(queues, doubts, misses_records, (log, sure))
+}
+
+/// Lanes go on behind records that are damaged, so that nobody knows in which lanes they are, if their files list them. What is not committed, from
+/// `committed` on, keeps none.
+fn keep_damaged(queues: &QueueTable, damaged: &[LogOffset], committed: LogOffset) -> Result<(), StorageError> {
     let damaged: HashSet<LogOffset> = damaged.iter().copied().filter(|offset| *offset < committed).collect();
     if damaged.is_empty() {
         return Ok(());
     }
-    let lanes = queues.iter().filter(|queue| queue.message_queue().is_some() && queue.appended_end() == queue.end());
-    lanes.map(|lane| lane.keep_listed(|entry| damaged.contains(&entry.log_offset))).collect()
+    let mut lanes =
+        queues.iter().filter(|queue| queue.message_queue().is_some() && queue.appended_end() == queue.end());
+    lanes.try_for_each(|lane| lane.keep_listed(|entry| damaged.contains(&entry.log_offset)))
 }
 
 /// Lanes that were in doubt have what the log says by now. Where it may lack messages of theirs, since it misses records or has lost its beginning,
-/// none of the offsets that their files may have had is given out again. `log` is what is committed of it; below `sure` queues had their entries.
-pub(crate) fn settle_doubts(
+/// none of the offsets that their files may have had is given out again.
+fn settle_doubts(
     queues: &QueueTable,
     doubts: &Doubts,
     misses_records: bool,

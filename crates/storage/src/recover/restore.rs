@@ -46,7 +46,7 @@ impl Replay<'_> {
         }
         let has_sure_places = self.has_sure_places(record, &indexed)?;
         let (is_new, has_doubts) = (record.log_offset >= self.entries_from, !self.doubts.is_empty());
-        *self.misses_records |= has_doubts && may_have_been_routed(record.topic.as_bytes(), record.system_flag);
+        self.recovery.misses_records |= has_doubts && may_have_been_routed(record.topic.as_bytes(), record.system_flag);
         if is_new || has_doubts {
             for listing in indexed.listings(record) {
                 if !is_new && !self.doubts(&listing, record.log_offset) {

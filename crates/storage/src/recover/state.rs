@@ -44,7 +44,6 @@ pub fn replay_state(
         // No entry and no key is restored.
         entries_from: LogOffset(u64::MAX),
         doubts: &Doubts::default(),
-        misses_records: &mut false,
         keys_from: LogOffset(u64::MAX),
         removed: &Removed::default(),
         committed: LogOffset(u64::MAX),

@@ -91,7 +91,6 @@ impl Store {
                 end_from: LogOffset(u64::MAX),
                 entries_from: from,
                 doubts: &Doubts::default(),
-                misses_records: &mut false,
                 removed: &Removed::default(),
                 // Those before were added when this was tried last.
                 keys_from: from.max(self.key_index_last().1),

@@ -261,7 +261,7 @@ fn recover_indexes(
     // After an orderly stop nothing is unfinished: damage anywhere is damage to something that was whole.
     let durable = if recovery.was_clean { LogOffset(u64::MAX) } else { log_sure };
     let new_queue_of = |topic: &TopicName, queue: QueueId| Arc::new(new_queue(&files, topic, queue));
-    let (mut unpublished, mut misses_records) = (Unpublished::default(), false);
+    let mut unpublished = Unpublished::default();
     let mut replay = Replay {
         segments,
         start: entries_from.min(keys_from).min(state.known_until().max(log_first)),
@@ -270,7 +270,6 @@ fn recover_indexes(
         end_from: log_sure,
         entries_from,
         doubts: &doubts,
-        misses_records: &mut misses_records,
         removed: &removed,
         keys_from,
         committed,
@@ -293,9 +292,8 @@ fn recover_indexes(
     replay.remove_known_gone()?;
     let end = replay.run()?;
     unpublished.end = end;
-    recover::keep_damaged(&queues, &recovery.damaged, committed)?;
-    let (misses_any, committed) = (misses_records || !recovery.damaged.is_empty(), unpublished.from.unwrap_or(end));
-    recover::settle_doubts(&queues, &doubts, misses_any, (log_first..committed, entries_from))?;
+    let committed = committed.min(unpublished.from.unwrap_or(end));
+    recover::settle_lanes(&queues, &doubts, recovery, (log_first..committed, entries_from))?;
     go_on_behind(&mut queues, &files, emptied);
     Ok(Recovered { files, queues, written_ends, key_index, unpublished, end })
 }
