@@ -16,15 +16,15 @@ use crate::replicas::Replicas;
 /// What wakes who waits for the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Awaited {
-    /// Nothing yet.
+    /// Its own disk alone, or nothing yet.
     #[default]
-    Nothing,
-    /// Its own disk alone.
     Disk,
-    /// Replicas too, unless they were lost more often than so since the process began.
-    Replicas {
-        /// So often.
+    /// What replicas have, too.
+    Since {
+        /// So often replicas had been lost.
         losses: u64,
+        /// They were in reach.
+        replicas: bool,
     },
 }
 
@@ -47,8 +47,8 @@ impl Durability {
         &self.replicas
     }
 
-    /// As many replicas as are wanted are connected and have everything below `reached`, which was written; `None`: fewer are, and whoever
-    /// waits for them is woken.
+    /// As many replicas as are wanted are connected and have everything below `reached`, which was written; `None`: fewer are. If some were lost,
+    /// whoever waits for them is woken.
     pub fn note_replicas(&self, reached: Option<LogOffset>) {
         let are_lost = self.replicas.note(reached);
         if let Some(reached) = reached {
@@ -88,20 +88,16 @@ impl Durability {
             self.store.when(Watermark::Replicated, offset, waker.clone());
         }
         // Also if they were lost just before: who waits for them was woken then.
-        if !self.replicas.are_in_reach(offset) {
+        if !are_in_reach || !self.replicas.are_in_reach(offset) {
             self.store.when(Watermark::Written, offset, waker.clone());
         }
-        if are_in_reach { Awaited::Replicas { losses } } else { Awaited::Disk }
+        Awaited::Since { losses, replicas: are_in_reach }
     }
 
     /// As `when`, for who was woken and still waits, if replicas have come or gone since.
-    pub fn when_still(&self, awaited: &mut Awaited, policy: AckPolicy, offset: LogOffset, waker: &Waker) {
-        let is_over = match awaited {
-            Awaited::Nothing => false,
-            Awaited::Disk => policy.replicated && self.replicas.are_in_reach(offset),
-            Awaited::Replicas { losses } => *losses != self.replicas.losses(),
-        };
-        if is_over {
+    pub fn when_still(&self, awaited: &mut Awaited, offset: LogOffset, waker: &Waker) {
+        let Awaited::Since { losses, replicas } = *awaited else { return };
+        if losses != self.replicas.losses() || !replicas && self.replicas.are_in_reach(offset) {
             *awaited = self.when_replicated(offset, waker);
         }
     }

@@ -38,7 +38,7 @@ pub trait ReplicaList: Debug + Send + Sync {
 pub struct Replicas {
     /// What as many as are wanted have, while so many are connected.
     reached: AtomicU64,
-    /// How often there came to be fewer than are wanted.
+    /// How often they came to have less, or to be fewer than are wanted.
     losses: AtomicU64,
     gap_max: u64,
     list: OnceLock<Box<dyn ReplicaList>>,
@@ -49,13 +49,16 @@ impl Replicas {
         Self { reached: AtomicU64::new(TOO_FEW), losses: AtomicU64::new(0), gap_max, list: OnceLock::new() }
     }
 
-    /// Returns whether there are too few since now.
+    /// Returns whether some were lost: there are too few now, or what as many as are wanted have is less.
     pub(crate) fn note(&self, reached: Option<LogOffset>) -> bool {
-        let before = self.reached.swap(reached.map_or(TOO_FEW, |reached| reached.0), Ordering::AcqRel);
-        let are_lost = reached.is_none() && before != TOO_FEW;
+        let reached = reached.map_or(TOO_FEW, |reached| reached.0);
+        let before = self.reached.load(Ordering::Acquire);
+        let are_lost = before != TOO_FEW && (reached == TOO_FEW || reached < before);
         if are_lost {
+            // First: who finds them out of reach finds that they were lost too.
             self.losses.fetch_add(1, Ordering::AcqRel);
         }
+        self.reached.store(reached, Ordering::Release);
         are_lost
     }
 

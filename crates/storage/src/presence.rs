@@ -45,8 +45,8 @@ impl Presence<'_> {
         if is_unreadable(&outcome) { Ok(None) } else { outcome.map(Some) }
     }
 
-    /// Whether the disk reads most of some places of the segment with `offset`, or of other segments where that has no other places.
-    fn reads_others(&self, offset: LogOffset, size: usize) -> bool {
+    /// Whether the disk reads half of some places of the segment with `offset`, or else of other segments.
+    pub(crate) fn reads_others(&self, offset: LogOffset, size: usize) -> bool {
         let Some(segment) = self.segments.iter().find(|segment| segment.contains(offset.0)) else { return true };
         let position = segment.position(offset);
         let own = position / BLOCK_SIZE as u64..=(position + (size as u64).saturating_sub(1)) / BLOCK_SIZE as u64;
@@ -54,7 +54,12 @@ impl Presence<'_> {
             .places_of(segment)
             .filter(|block| !own.contains(block))
             .filter_map(|block| segment.file().is_readable_on_disk(block));
-        most(here).or_else(|| self.reads_other_segments(segment)).unwrap_or_else(|| self.reads_within(segment, &own))
+        match most(here) {
+            Some(true) => true,
+            // A large part of one segment may be bad.
+            Some(false) => self.reads_other_segments(segment).unwrap_or(false),
+            None => self.reads_other_segments(segment).unwrap_or_else(|| self.reads_within(segment, &own)),
+        }
     }
 
     /// The same of other segments, of the same directory; `None` if there is nothing of them on the disk.
@@ -92,9 +97,9 @@ impl Presence<'_> {
     }
 }
 
-/// What most of the answers are; `None` without one.
+/// What most of the answers are, yes if as many are no; `None` without one.
 fn most(answers: impl Iterator<Item = bool>) -> Option<bool> {
     let (mut yes, mut no) = (0, 0);
     answers.for_each(|answer| if answer { yes += 1 } else { no += 1 });
-    (yes + no > 0).then_some(yes > no)
+    (yes + no > 0).then_some(yes >= no)
 }

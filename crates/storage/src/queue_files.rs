@@ -364,8 +364,8 @@ impl Look<'_> {
         if !self.of_message_queues || count == self.file_entries {
             return Ok(None);
         }
-        // A start that was killed may have written the first of those that were written over, and may have kept offsets behind it.
-        if !self.trust.is_begun && file.entry(count)?.is_some() {
+        // A start that was killed may have written the first of those that were written over, and may have kept offsets there or behind it.
+        if !self.trust.is_begun && file.entry(count)?.is_some_and(|entry| !entry.is_gap()) {
             return Ok(None);
         }
         file.overwritten_from(count, self.trust.below, !self.trust.none_is_torn)

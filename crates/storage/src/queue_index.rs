@@ -221,9 +221,16 @@ impl QueueIndex {
         let gap = offset.0.saturating_sub(self.end().0);
         if gap > 0 && gap <= DAMAGED_IN_A_ROW_MAX && self.end() > self.first() {
             // Damaged records in between keep their queue offsets, with the entries that they had or with some that no record matches.
-            let (end, lost) = (self.end().0, Entry::lost(log_offset));
-            let entry_at = |offset| self.kept_entry(offset).filter(|kept| kept.log_offset < log_offset).unwrap_or(lost);
-            self.publish((end..offset.0).map(entry_at).collect::<Vec<_>>().into_iter());
+            let mut behind = log_offset;
+            let entry_at = |offset| {
+                let kept = self.kept_entry(offset).filter(|kept| kept.log_offset < behind);
+                let entry = kept.unwrap_or(Entry::lost(behind));
+                behind = entry.log_offset;
+                entry
+            };
+            // From the last on: each of the lost was before the next that is known.
+            let entries: Vec<_> = (self.end().0..offset.0).rev().map(entry_at).collect();
+            self.publish(entries.into_iter().rev());
         } else if gap > 0 || offset < self.end() {
             self.restart_at(offset)?;
         }

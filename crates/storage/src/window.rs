@@ -100,7 +100,6 @@ impl<'a> Window<'a> {
             let size = if at < short_until { with_next } else { SEARCH_SIZE };
             let size = match self.at(at, size).map(drop) {
                 Ok(()) => size,
-                Err(error) if !error.is_unreadable() => return Err(error),
                 Err(_) if size > with_next => {
                     short_until = at + size as u64;
                     continue;

@@ -714,11 +714,14 @@ fn offsets_that_are_kept_are_so_after_a_kill_of_that_start() {
 /// A lane's newest message, above the checkpoint, says no more in which lane it is. The lane's file does.
 #[test]
 fn a_damaged_newest_message_keeps_its_offset() {
-    for (messages, body_byte) in (1..3).flat_map(|messages| (0..BODY_SIZE).map(move |byte| (messages, byte))) {
+    for (messages, body_byte) in (0..6).flat_map(|messages| (0..BODY_SIZE).map(move |byte| (messages, byte))) {
+        let (messages, has_checkpoint) = (messages / 2 + 1, messages % 2 > 0);
         let disk = FaultyDisk::over(&MemoryDisk::new());
         let store = open(Options { gathered_entries: 0, ..options(&disk) });
-        append(&store, b"of another queue", &[(OTHER, None)]);
-        store.checkpoint().expect("a checkpoint");
+        if has_checkpoint {
+            append(&store, b"of another queue", &[(OTHER, None)]);
+            store.checkpoint().expect("a checkpoint");
+        }
         (0..messages).for_each(|_| append(&store, b"", &[(LANE, None)]));
         let damaged = entries(&lane(&store, LANE)).pop().expect("messages").1.log_offset.0;
         append(&store, b"of another queue", &[(OTHER, None)]);
@@ -781,4 +784,25 @@ fn a_damaged_message_behind_one_that_cannot_be_read_is_told_of() {
     change(&disk, damaged.start.0 + BODY_AT + 4, b'?');
     let (store, recovery) = Store::open(options(&disk), Arc::default(), &mut |_: RecoveryProgress| ()).expect("opens");
     assert_eq!((ends(&store), recovery.damaged), ((MESSAGES, MESSAGES), vec![unreadable.start, damaged.start]));
+}
+
+/// An older segment cannot be read for the most part. The disk is there: it reads the other segments.
+#[test]
+fn a_large_part_of_a_segment_that_cannot_be_read_refuses_no_start() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let options = || Options { segment_size: 1 << 15, ..options(&disk) };
+    let store = open(options());
+    (0..300).for_each(|_| append(&store, &[b'x'; 200], &[(LANE, None)]));
+    let before = entries(&lane(&store, LANE));
+    store.close().expect("closes");
+    drop(store);
+    write_over(&disk, 5, 295);
+    disk.fail(Failure::unreadable("commitlog/00000000000000000000", 4096..1 << 15, EIO));
+    let store = open(options());
+    assert_eq!(ends(&store), (300, 300));
+    let lane = lane(&store, LANE);
+    let mut readable = before.iter().filter(|(_, entry)| entry.log_offset.0 >= 1 << 15);
+    assert!(readable.all(|(offset, entry)| lane.entry(*offset).expect("reads") == Some(*entry)));
+    let is_rising = entries(&lane).windows(2).all(|pair| pair[0].1.log_offset <= pair[1].1.log_offset);
+    assert!(is_rising, "a search by time needs it");
 }

@@ -63,7 +63,7 @@ impl WaitingConfirms {
         link: &mut Link,
     ) {
         let deadline = link.now.monotonic.plus_ms(link.options.replica_timeout_ms);
-        self.0.push_back(Waiting { end, ack_policy, confirms, deadline, awaited: Awaited::Nothing });
+        self.0.push_back(Waiting { end, ack_policy, confirms, deadline, awaited: Awaited::default() });
         self.release(link);
         if let Some(last) = self.0.back_mut().filter(|last| last.end == end) {
             last.awaited = link.broker.durability.when(ack_policy, end, &link.mailbox.waker());
@@ -80,25 +80,19 @@ impl WaitingConfirms {
                 && (first.deadline <= link.now.monotonic || !durability.replicas().are_in_reach(first.end))
                 && durability.is_kept(kept_here, first.end);
             if !is_kept && !is_over && durability.poisoned().is_none() {
+                let (now, Some(first)) = (link.now.monotonic, self.0.front_mut()) else { return };
                 if first.ack_policy.replicated {
-                    self.await_still(link);
+                    // Those behind it are looked at once it is answered.
+                    durability.when_still(&mut first.awaited, first.end, &link.mailbox.waker());
                 }
-                let now = link.now.monotonic;
-                let Some(first) = self.0.front_mut().filter(|first| first.deadline <= now) else { return };
-                // Replicas were given their time, the disk was not: its watermark wakes the session.
-                first.deadline = now.plus_ms(link.options.replica_timeout_ms.max(1));
+                if first.deadline <= now {
+                    // Replicas were given their time, the disk was not: its watermark wakes the session.
+                    first.deadline = now.plus_ms(link.options.replica_timeout_ms.max(1));
+                }
                 return;
             }
             let Some(first) = self.0.pop_front() else { return };
             send_confirms(&first.confirms, is_kept, link);
-        }
-    }
-
-    /// Replicas may have come or gone.
-    fn await_still(&mut self, link: &Link) {
-        let waker = link.mailbox.waker();
-        for Waiting { end, ack_policy, awaited, .. } in &mut self.0 {
-            link.broker.durability.when_still(awaited, *ack_policy, *end, &waker);
         }
     }
 

@@ -184,7 +184,7 @@ impl Sends {
                     if ack_policy.replicated { options.replica_timeout_ms } else { options.flush_timeout_ms };
                 let deadline = now.monotonic.plus_ms(limit_ms);
                 let end = published.end();
-                let (received, awaited) = (now.monotonic, Awaited::Nothing);
+                let (received, awaited) = (now.monotonic, Awaited::default());
                 let waiting = WaitingSends { published, ack_policy, sends, unique_keys, received, deadline, awaited };
                 self.waiting.push_back(waiting);
                 self.release(connection);
@@ -220,7 +220,7 @@ impl Sends {
                 // A message that does not wait for the sync may overtake one that does.
                 let Some(waiting) = self.waiting.get_mut(at) else { break };
                 if ack_policy.replicated {
-                    durability.when_still(&mut waiting.awaited, ack_policy, end, &connection.peer.mailbox.waker());
+                    durability.when_still(&mut waiting.awaited, end, &connection.peer.mailbox.waker());
                 }
                 if waiting.deadline <= now {
                     // Replicas were given their time, the disk was not; or it is not even written: the writer will ring then, and there

@@ -55,6 +55,10 @@ impl SendBacks {
                 let end = published.end();
                 let policy = connection.broker.options().ack_policy;
                 let awaited = connection.broker.durability.when(policy, end, &connection.peer.mailbox.waker());
+                if policy == AckPolicy::REPLICATED {
+                    // Should replicas not answer in time, it is enough that it is written.
+                    connection.broker.durability.when(AckPolicy::WRITTEN, end, &connection.peer.mailbox.waker());
+                }
                 self.waiting.push_back(Waiting { asked, end, deadline, awaited });
             }
             Ok(None) => connection.reply_with(asked, Ok(Answer::ok())),
@@ -64,6 +68,9 @@ impl SendBacks {
 
     /// Answers those that are safe, or never will be.
     pub(super) fn release(&mut self, connection: &mut Connection) {
+        if self.waiting.is_empty() {
+            return;
+        }
         let now = connection.now.monotonic;
         let (broker, policy) = (connection.broker.clone(), connection.broker.options().ack_policy);
         let (durability, here) = (&broker.durability, AckPolicy { replicated: false, ..policy });
@@ -76,7 +83,7 @@ impl SendBacks {
             } else if let Some(refusal) = refusal {
                 connection.refuse(*asked, &refusal);
             } else {
-                durability.when_still(awaited, policy, *end, &waker);
+                durability.when_still(awaited, *end, &waker);
                 return true;
             }
             false

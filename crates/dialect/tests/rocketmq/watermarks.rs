@@ -175,9 +175,13 @@ fn nobody_waits_for_replicas_that_are_not_there_or_lag_by_too_much() {
     assert_eq!(codes(), [response::SLAVE_NOT_AVAILABLE], "it lags");
     bench.broker.durability.note_replicas(Some(bench.broker.durability.reached(Watermark::Written)));
     assert_eq!(client.hear().iter().map(|reply| reply.code).collect::<Vec<_>>(), [0], "it has caught up");
+    assert_eq!(client.give(&[send("orders", "y")]), []);
+    bench.broker.durability.note_replicas(Some(LogOffset(0)));
+    let codes: Vec<_> = client.hear().iter().map(|reply| reply.code).collect();
+    assert_eq!(codes, [response::SLAVE_NOT_AVAILABLE], "it is gone, and the one that is left lags");
     assert_eq!(
         bench.count("orders", 0) + bench.count("orders", 1) + bench.count("orders", 2) + bench.count("orders", 3),
-        3
+        4
     );
 }
 

@@ -57,13 +57,21 @@ impl<'a> Replay<'a> {
 
     /// As `run_segment`, up to what is damaged or cannot be read, while the disk reads others.
     fn run_as_far_as_readable(&mut self, segment: &Segment, from: u64) -> Result<u64, StorageError> {
-        match self.run_segment(segment, from) {
-            Err(error) if error.is_unreadable() => {}
-            outcome => return Ok(outcome?.0),
+        let (mut from, mut asked) = (from, None);
+        loop {
+            let error = match self.run_segment(segment, from) {
+                Err(error) if error.is_unreadable() => error,
+                outcome => return Ok(outcome?.0),
+            };
+            if asked == Some(self.at) {
+                return Ok(self.at);
+            }
+            // It may fail in passing: it is asked again once others were read.
+            if !self.presence().reads_others(LogOffset(self.at), 1) {
+                return Err(gone(segment, error));
+            }
+            (from, asked) = (self.at, Some(self.at));
         }
-        let (presence, bad) = (self.presence(), LogOffset(self.at));
-        let reached = presence.read_again((bad, 1), || self.run_segment(segment, self.at));
-        Ok(reached.map_err(|error| gone(segment, error))?.map_or(self.at, |(reached, _)| reached))
     }
 
     const fn presence(&self) -> Presence<'a> {
@@ -111,9 +119,9 @@ impl<'a> Replay<'a> {
         {
             return Ok(Some(next));
         }
-        let mut from = offset + 1;
-        while from < segment.end() {
-            let until = segment.end().min(from + SEARCHED_AT_ONCE);
+        let (mut from, end) = (offset + 1, segment.end().min(self.end_at.0));
+        while from < end {
+            let until = end.min(from + SEARCHED_AT_ONCE);
             let found = window.search(
                 from..until,
                 |window, at| self.is_record(window, at),
