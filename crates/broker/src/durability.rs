@@ -21,8 +21,8 @@ pub enum Awaited {
     Disk,
     /// What replicas have, too.
     Since {
-        /// So often replicas had been lost.
-        losses: u64,
+        /// So often all who waited for replicas had been woken.
+        wakes: u64,
         /// They were in reach.
         replicas: bool,
     },
@@ -82,7 +82,7 @@ impl Durability {
     }
 
     fn when_replicated(&self, offset: LogOffset, waker: &Waker) -> Awaited {
-        let losses = self.replicas.losses();
+        let wakes = self.store.wakes_of_all(Watermark::Replicated);
         let are_in_reach = self.replicas.are_in_reach(offset);
         if are_in_reach {
             self.store.when(Watermark::Replicated, offset, waker.clone());
@@ -91,13 +91,15 @@ impl Durability {
         if !are_in_reach || !self.replicas.are_in_reach(offset) {
             self.store.when(Watermark::Written, offset, waker.clone());
         }
-        Awaited::Since { losses, replicas: are_in_reach }
+        Awaited::Since { wakes, replicas: are_in_reach }
     }
 
-    /// As `when`, for who was woken and still waits, if replicas have come or gone since.
-    pub fn when_still(&self, awaited: &mut Awaited, offset: LogOffset, waker: &Waker) {
-        let Awaited::Since { losses, replicas } = *awaited else { return };
-        if losses != self.replicas.losses() || !replicas && self.replicas.are_in_reach(offset) {
+    /// As `when`, for who was woken and still waits, with what it saw then: whether replicas were in reach.
+    pub fn when_still(&self, awaited: &mut Awaited, were_in_reach: bool, offset: LogOffset, waker: &Waker) {
+        let Awaited::Since { wakes, replicas } = *awaited else { return };
+        // Out of reach, its disk wakes it, and has done so by now if it waits for them.
+        let is_over = if replicas { wakes != self.store.wakes_of_all(Watermark::Replicated) } else { were_in_reach };
+        if is_over {
             *awaited = self.when_replicated(offset, waker);
         }
     }

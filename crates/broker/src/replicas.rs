@@ -38,32 +38,20 @@ pub trait ReplicaList: Debug + Send + Sync {
 pub struct Replicas {
     /// What as many as are wanted have, while so many are connected.
     reached: AtomicU64,
-    /// How often they came to have less, or to be fewer than are wanted.
-    losses: AtomicU64,
     gap_max: u64,
     list: OnceLock<Box<dyn ReplicaList>>,
 }
 
 impl Replicas {
     pub(crate) const fn new(gap_max: u64) -> Self {
-        Self { reached: AtomicU64::new(TOO_FEW), losses: AtomicU64::new(0), gap_max, list: OnceLock::new() }
+        Self { reached: AtomicU64::new(TOO_FEW), gap_max, list: OnceLock::new() }
     }
 
     /// Returns whether some were lost: there are too few now, or what as many as are wanted have is less.
     pub(crate) fn note(&self, reached: Option<LogOffset>) -> bool {
         let reached = reached.map_or(TOO_FEW, |reached| reached.0);
-        let before = self.reached.load(Ordering::Acquire);
-        let are_lost = before != TOO_FEW && (reached == TOO_FEW || reached < before);
-        if are_lost {
-            // First: who finds them out of reach finds that they were lost too.
-            self.losses.fetch_add(1, Ordering::AcqRel);
-        }
-        self.reached.store(reached, Ordering::Release);
-        are_lost
-    }
-
-    pub(crate) fn losses(&self) -> u64 {
-        self.losses.load(Ordering::Acquire)
+        let before = self.reached.swap(reached, Ordering::AcqRel);
+        before != TOO_FEW && (reached == TOO_FEW || reached < before)
     }
 
     /// Whether as many as are wanted are so near that waiting makes sense until they have what ends at `end`.

@@ -378,7 +378,12 @@ impl CommitLog {
 
     /// Wakes all that wait for a watermark.
     pub(crate) fn wake_all(&self, watermark: Watermark) {
-        self.waiters.wake(watermark, LogOffset(u64::MAX));
+        self.waiters.wake_all_of(watermark);
+    }
+
+    /// How often that was done.
+    pub(crate) fn wakes_of_all(&self, watermark: Watermark) -> u64 {
+        self.waiters.wakes_of_all(watermark)
     }
 
     pub(crate) fn poison(&self, error: &StorageError) {

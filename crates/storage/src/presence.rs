@@ -3,6 +3,7 @@
 //! **Always holds**: bytes count as damaged only if they cannot be read right after the disk has read others. The disk itself has to have read
 //! them: the page cache has parts of a segment whatever the disk does, and a file system has the zeros of what was reserved and not written.
 
+use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ impl Presence<'_> {
         if is_unreadable(&outcome) { Ok(None) } else { outcome.map(Some) }
     }
 
-    /// Whether the disk reads half of some places of the segment with `offset`, or else of other segments.
+    /// Whether the disk reads most of some places of the segment with `offset`, or else of other segments.
     pub(crate) fn reads_others(&self, offset: LogOffset, size: usize) -> bool {
         let Some(segment) = self.segments.iter().find(|segment| segment.contains(offset.0)) else { return true };
         let position = segment.position(offset);
@@ -54,11 +55,12 @@ impl Presence<'_> {
             .places_of(segment)
             .filter(|block| !own.contains(block))
             .filter_map(|block| segment.file().is_readable_on_disk(block));
+        let others = || self.reads_other_segments(segment);
         match most(here) {
-            Some(true) => true,
+            Some(Ordering::Greater) => true,
             // A large part of one segment may be bad.
-            Some(false) => self.reads_other_segments(segment).unwrap_or(false),
-            None => self.reads_other_segments(segment).unwrap_or_else(|| self.reads_within(segment, &own)),
+            Some(as_many) => others().unwrap_or(as_many.is_eq()),
+            None => others().unwrap_or_else(|| self.reads_within(segment, &own)),
         }
     }
 
@@ -71,7 +73,7 @@ impl Presence<'_> {
             let mut places = self.places_of(other);
             places.find_map(|block| other.file().is_readable_on_disk(block))
         });
-        most(answers.take(PLACES_TRIED as usize))
+        most(answers.take(PLACES_TRIED as usize)).map(Ordering::is_gt)
     }
 
     /// Whether the disk reads one of the bytes' own blocks, where there are no others; bytes beside them, where they lie in a single one.
@@ -85,7 +87,7 @@ impl Presence<'_> {
         let written = self.written.0.min(segment.end()).saturating_sub(segment.base()).min(size);
         let reads =
             |place: u64| segment.file().read_into(&mut Vec::new(), 1, written / PLACES_TRIED * place, true).is_ok();
-        most((0..PLACES_TRIED).map(reads)).unwrap_or_default()
+        most((0..PLACES_TRIED).map(reads)).is_some_and(Ordering::is_gt)
     }
 
     /// Blocks of a segment that were put on the disk, far from each other.
@@ -97,9 +99,9 @@ impl Presence<'_> {
     }
 }
 
-/// What most of the answers are, yes if as many are no; `None` without one.
-fn most(answers: impl Iterator<Item = bool>) -> Option<bool> {
+/// Whether there are more yes (`Greater`) or no among the answers; `None` without one.
+fn most(answers: impl Iterator<Item = bool>) -> Option<Ordering> {
     let (mut yes, mut no) = (0, 0);
     answers.for_each(|answer| if answer { yes += 1 } else { no += 1 });
-    (yes + no > 0).then_some(yes >= no)
+    (yes + no > 0).then(|| yes.cmp(&no))
 }

@@ -409,6 +409,12 @@ impl Store {
         self.log.wake_all(watermark);
     }
 
+    /// How often all were woken that waited for a watermark. Who reads it and calls `when` then still waits as long as it is the same, unless the
+    /// watermark came.
+    pub fn wakes_of_all(&self, watermark: Watermark) -> u64 {
+        self.log.wakes_of_all(watermark)
+    }
+
     /// Wakes `waker` once all that is appended now is written, or the log is poisoned. Gives where that ends.
     pub fn when_caught_up(&self, waker: Waker) -> LogOffset {
         let appended = self.log_end();

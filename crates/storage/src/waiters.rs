@@ -9,11 +9,18 @@ use parking_lot::Mutex;
 /// Wakers by watermark. None is lost: `register` checks the watermark under the lock that `wake` takes after advancing it.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    lists: [Mutex<Vec<(LogOffset, Waker)>>; Watermark::ALL.len()],
+    lists: [Mutex<List>; Watermark::ALL.len()],
+}
+
+#[derive(Debug, Default)]
+struct List {
+    waiting: Vec<(LogOffset, Waker)>,
+    /// How often all were woken.
+    wakes_of_all: u64,
 }
 
 impl Waiters {
-    const fn list(&self, watermark: Watermark) -> &Mutex<Vec<(LogOffset, Waker)>> {
+    const fn list(&self, watermark: Watermark) -> &Mutex<List> {
         let [written, durable, replicated, committed] = &self.lists;
         match watermark {
             Watermark::Written => written,
@@ -31,20 +38,21 @@ impl Waiters {
         offset: LogOffset,
         waker: Waker,
     ) -> usize {
-        let mut waiting = self.list(watermark).lock();
+        let mut list = self.list(watermark).lock();
         if watermarks.get(watermark) >= offset {
-            let count = waiting.len();
-            drop(waiting);
+            let count = list.waiting.len();
+            drop(list);
             waker.wake();
             return count;
         }
-        waiting.push((offset, waker));
-        waiting.len()
+        list.waiting.push((offset, waker));
+        list.waiting.len()
     }
 
     /// Wakes those that wait for `reached` or less.
     pub(crate) fn wake(&self, watermark: Watermark, reached: LogOffset) {
-        let due: Vec<_> = self.list(watermark).lock().extract_if(.., |(offset, _)| *offset <= reached).collect();
+        let due: Vec<_> =
+            self.list(watermark).lock().waiting.extract_if(.., |(offset, _)| *offset <= reached).collect();
         for (_, waker) in due {
             waker.wake();
         }
@@ -52,16 +60,28 @@ impl Waiters {
 
     /// Number of waiters for `watermark`.
     pub(crate) fn count(&self, watermark: Watermark) -> usize {
-        self.list(watermark).lock().len()
+        self.list(watermark).lock().waiting.len()
+    }
+
+    /// Wakes all that wait for `watermark`.
+    pub(crate) fn wake_all_of(&self, watermark: Watermark) {
+        let all = {
+            let mut list = self.list(watermark).lock();
+            list.wakes_of_all += 1;
+            std::mem::take(&mut list.waiting)
+        };
+        for (_, waker) in all {
+            waker.wake();
+        }
+    }
+
+    /// How often `wake_all_of` was called. Who reads it and registers then still waits as long as it is the same, unless the watermark came.
+    pub(crate) fn wakes_of_all(&self, watermark: Watermark) -> u64 {
+        self.list(watermark).lock().wakes_of_all
     }
 
     /// Wakes all, since a poisoned log reaches nothing any more.
     pub(crate) fn wake_all(&self) {
-        for list in &self.lists {
-            let all = std::mem::take(&mut *list.lock());
-            for (_, waker) in all {
-                waker.wake();
-            }
-        }
+        Watermark::ALL.into_iter().for_each(|watermark| self.wake_all_of(watermark));
     }
 }

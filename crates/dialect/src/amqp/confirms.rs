@@ -76,18 +76,23 @@ impl WaitingConfirms {
             let durability = &link.broker.durability;
             let is_kept = durability.is_kept(first.ack_policy, first.end);
             let kept_here = AckPolicy { replicated: false, ..first.ack_policy };
+            let are_in_reach = first.ack_policy.replicated && durability.replicas().are_in_reach(first.end);
             let is_over = first.ack_policy.replicated
-                && (first.deadline <= link.now.monotonic || !durability.replicas().are_in_reach(first.end))
+                && (first.deadline <= link.now.monotonic || !are_in_reach)
                 && durability.is_kept(kept_here, first.end);
             if !is_kept && !is_over && durability.poisoned().is_none() {
                 let (now, Some(first)) = (link.now.monotonic, self.0.front_mut()) else { return };
+                let waker = || link.mailbox.waker();
                 if first.ack_policy.replicated {
                     // Those behind it are looked at once it is answered.
-                    durability.when_still(&mut first.awaited, first.end, &link.mailbox.waker());
+                    durability.when_still(&mut first.awaited, are_in_reach, first.end, &waker());
                 }
                 if first.deadline <= now {
                     // Replicas were given their time, the disk was not: its watermark wakes the session.
                     first.deadline = now.plus_ms(link.options.replica_timeout_ms.max(1));
+                    if first.ack_policy == AckPolicy::REPLICATED {
+                        durability.when(AckPolicy::WRITTEN, first.end, &waker());
+                    }
                 }
                 return;
             }

@@ -204,13 +204,14 @@ impl Sends {
         while let Some(waiting) = self.waiting.get(at) {
             let (durability, end) = (&connection.broker.durability, waiting.published.end());
             let ack_policy = waiting.ack_policy;
+            let are_in_reach = ack_policy.replicated && durability.replicas().are_in_reach(end);
             let is_kept_here = || durability.is_kept(AckPolicy { replicated: false, ..ack_policy }, end);
             let flush_until = waiting.received.plus_ms(connection.options.flush_timeout_ms);
             if durability.is_kept(ack_policy, end) {
                 self.answer_sent(at, None, connection);
             } else if let Some(refusal) = durability.poisoned() {
                 self.answer_refused(at, &refusal, connection);
-            } else if ack_policy.replicated && !durability.replicas().are_in_reach(end) && is_kept_here() {
+            } else if ack_policy.replicated && !are_in_reach && is_kept_here() {
                 self.answer_sent(at, Some(&Refusal::NoReplica), connection);
             } else if ack_policy.replicated && waiting.deadline <= now && is_kept_here() {
                 self.answer_sent(at, Some(&Refusal::ReplicationTimedOut), connection);
@@ -219,14 +220,18 @@ impl Sends {
             } else {
                 // A message that does not wait for the sync may overtake one that does.
                 let Some(waiting) = self.waiting.get_mut(at) else { break };
+                let waker = || connection.peer.mailbox.waker();
                 if ack_policy.replicated {
-                    durability.when_still(&mut waiting.awaited, end, &connection.peer.mailbox.waker());
+                    durability.when_still(&mut waiting.awaited, are_in_reach, end, &waker());
                 }
                 if waiting.deadline <= now {
                     // Replicas were given their time, the disk was not; or it is not even written: the writer will ring then, and there
                     // is nothing to say before.
                     let later = now.plus_ms(connection.options.flush_timeout_ms.max(1));
                     waiting.deadline = if flush_until > now { flush_until } else { later };
+                    if ack_policy == AckPolicy::REPLICATED {
+                        durability.when(AckPolicy::WRITTEN, end, &waker());
+                    }
                 }
                 at += 1;
                 continue;

@@ -76,14 +76,15 @@ impl SendBacks {
         let (durability, here) = (&broker.durability, AckPolicy { replicated: false, ..policy });
         let waker = connection.peer.mailbox.waker();
         self.waiting.retain_mut(|Waiting { asked, end, deadline, awaited }| {
-            let waits_for_replicas = policy.replicated && *deadline > now && durability.replicas().are_in_reach(*end);
+            let are_in_reach = policy.replicated && durability.replicas().are_in_reach(*end);
+            let waits_for_replicas = are_in_reach && *deadline > now;
             let refusal = durability.poisoned();
             if durability.is_kept(if waits_for_replicas { policy } else { here }, *end) {
                 connection.reply_with(*asked, Ok(Answer::ok()));
             } else if let Some(refusal) = refusal {
                 connection.refuse(*asked, &refusal);
             } else {
-                durability.when_still(awaited, *end, &waker);
+                durability.when_still(awaited, are_in_reach, *end, &waker);
                 return true;
             }
             false
