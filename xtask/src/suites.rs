@@ -33,7 +33,7 @@ const WAITING: [&str; 16] = [
 ];
 
 /// Suites that run at a time,
-const SIDE_BY_SIDE: usize = 3;
+const SIDE_BY_SIDE: usize = 2;
 /// tests of one that do,
 const THREADS: usize = 2;
 /// and of one that has a great many that only wait.

@@ -16,6 +16,9 @@ import org.apache.rocketmq.common.message.MessageClientIDSetter;
 final class Clients {
     private static final AtomicInteger COUNTER = new AtomicInteger();
 
+    /** Ms. The promises are about what comes of a request, not about how soon, and a slow machine may start several clients at once. */
+    private static final int PATIENCE = 10_000;
+
     private Clients() {
     }
 
@@ -23,6 +26,10 @@ final class Clients {
     static <C extends ClientConfig> C at(Args args, C client) {
         client.setNamesrvAddr(args.get("namesrv"));
         client.setInstanceName(ProcessHandle.current().pid() + "-" + COUNTER.incrementAndGet());
+        client.setMqClientApiTimeout(PATIENCE);
+        if (client instanceof DefaultMQProducer) {
+            ((DefaultMQProducer) client).setSendMsgTimeout(PATIENCE);
+        }
         return client;
     }
 
