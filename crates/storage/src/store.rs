@@ -408,9 +408,7 @@ impl Store {
     pub fn wake_all(&self, watermark: Watermark) {
         self.log.wake_all(watermark);
     }
-
-    /// How often all were woken that waited for a watermark. Who reads it and calls `when` then still waits as long as it is the same, unless the
-    /// watermark came.
+    /// How often that was done. Who reads it before `when` still waits while it is the same, unless the watermark came.
     pub fn wakes_of_all(&self, watermark: Watermark) -> u64 {
         self.log.wakes_of_all(watermark)
     }
