@@ -141,6 +141,14 @@ mod tests {
     use super::*;
     use crate::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
 
+    /// What a search takes for the front of a record at `at`.
+    fn write_head(segment: &Segment, at: u64) {
+        let mut head = vec![0; RECORD_SIZE_MIN];
+        head[4..8].copy_from_slice(&record::MAGIC_V1.to_be_bytes());
+        head[28..36].copy_from_slice(&at.to_be_bytes());
+        segment.file().write_at(&head, at).expect("writes");
+    }
+
     #[test]
     fn what_cannot_be_read_is_tried_once_from_before_it() {
         let faulty = FaultyDisk::over(&MemoryDisk::new());
@@ -163,10 +171,7 @@ mod tests {
         faulty.fail(Failure::unreadable("log", 20_000..20_001, 5));
         for at in 4000..4200_u64 {
             segment.file().write_at(&vec![0x21; 16_384], 0).expect("writes");
-            let mut head = vec![0; RECORD_SIZE_MIN];
-            head[4..8].copy_from_slice(&record::MAGIC_V1.to_be_bytes());
-            head[28..36].copy_from_slice(&at.to_be_bytes());
-            segment.file().write_at(&head, at).expect("writes");
+            write_head(&segment, at);
             for from in [0, 3999, at] {
                 let found = Window::new(&segment).search(from..segment.end(), |_, _| Ok(true), |_, _, _| Ok(true));
                 assert_eq!(found.expect("reads"), Some(at), "from {from}");
@@ -184,10 +189,7 @@ mod tests {
         let (begin, end) = (10 * BLOCK_SIZE as u64, 110 * BLOCK_SIZE as u64);
         // Within it, and behind it.
         for at in [end - 1000, end + 1000] {
-            let mut head = vec![0; RECORD_SIZE_MIN];
-            head[4..8].copy_from_slice(&record::MAGIC_V1.to_be_bytes());
-            head[28..36].copy_from_slice(&at.to_be_bytes());
-            segment.file().write_at(&head, at).expect("writes");
+            write_head(&segment, at);
         }
         // And some for finding out where it begins.
         faulty.fail(Failure::unreadable("log", begin..end, 5).times(100 + 8));

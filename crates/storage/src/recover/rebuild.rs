@@ -44,6 +44,11 @@ impl<'a> Rebuild<'a> {
         matches!(self.checkpoint.begun, BegunWork::Lanes)
     }
 
+    /// Whether anything is being made again.
+    pub(crate) const fn is_begun(&self) -> bool {
+        self.is_needed() || self.has_lanes_begun()
+    }
+
     /// Something is missing, and all is about to be made again.
     pub(crate) fn begin(&mut self) -> Result<(), StorageError> {
         self.mark(BegunWork::All)

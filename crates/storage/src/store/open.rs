@@ -241,7 +241,7 @@ fn recover_indexes(
     // The checkpoint of a stop of our own is the end of the log: what is behind it a Java broker has written.
     let is_java_stop = recovery.was_clean && !rebuild.is_needed() && recover::has_record_at(segments, sure)?;
     let none_is_torn = recovery.runs_on || rebuild.has_lanes_begun();
-    let is_begun = rebuild.has_lanes_begun() || rebuild.is_needed();
+    let is_begun = rebuild.is_begun();
     let checked = Trust { below: indexes_sure, segments, none_is_torn, is_begun };
     let all = Trust { below: log_end.min(committed), segments: &[], none_is_torn: true, is_begun };
     // Of lanes a Java broker knows nothing: whatever a crash before it left of them is still there.
