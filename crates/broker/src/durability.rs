@@ -13,21 +13,6 @@ use crate::host::Host;
 use crate::options::Options;
 use crate::replicas::Replicas;
 
-/// What wakes who waits for the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Awaited {
-    /// Its own disk alone, or nothing yet.
-    #[default]
-    Disk,
-    /// What replicas have, too.
-    Since {
-        /// So often all who waited for replicas had been woken.
-        wakes: u64,
-        /// They were in reach.
-        replicas: bool,
-    },
-}
-
 /// The log, to whoever waits for it.
 #[derive(Debug)]
 pub struct Durability {
@@ -55,7 +40,7 @@ impl Durability {
             self.store.set_replicated(reached);
         }
         if are_lost {
-            self.store.wake_all(Watermark::Replicated);
+            self.store.wake_all_of(Watermark::Replicated);
         }
     }
 
@@ -69,39 +54,17 @@ impl Durability {
         self.store.watermarks().reached(policy) >= offset
     }
 
-    /// Calls `waker` whenever a watermark that `policy` names passes `offset`, or when the log accepts no more writes. Nobody waits for replicas
-    /// that are not in reach; who was woken and still waits asks `when_still`, as that may have changed.
-    pub fn when(&self, policy: AckPolicy, offset: LogOffset, waker: &Waker) -> Awaited {
-        for watermark in policy.watermarks().filter(|watermark| *watermark != Watermark::Replicated) {
-            let waiting = self.store.when(watermark, offset, waker.clone());
-            if watermark == Watermark::Durable {
-                self.host.sync_wanted(waiting);
-            }
+    /// Calls `waker` when `watermark` passes `offset`, or when the log accepts no more writes; for replicas also when some are lost.
+    pub fn when(&self, watermark: Watermark, offset: LogOffset, waker: Waker) {
+        let waiting = self.store.when(watermark, offset, waker);
+        if watermark == Watermark::Durable {
+            self.host.sync_wanted(waiting);
         }
-        if policy.replicated { self.when_replicated(offset, waker) } else { Awaited::Disk }
     }
 
-    fn when_replicated(&self, offset: LogOffset, waker: &Waker) -> Awaited {
-        let wakes = self.store.wakes_of_all(Watermark::Replicated);
-        let are_in_reach = self.replicas.are_in_reach(offset);
-        if are_in_reach {
-            self.store.when(Watermark::Replicated, offset, waker.clone());
-        }
-        // Also if they were lost just before: who waits for them was woken then.
-        if !are_in_reach || !self.replicas.are_in_reach(offset) {
-            self.store.when(Watermark::Written, offset, waker.clone());
-        }
-        Awaited::Since { wakes, replicas: are_in_reach }
-    }
-
-    /// As `when`, for who was woken and still waits, with what it saw then: whether replicas were in reach.
-    pub fn when_still(&self, awaited: &mut Awaited, were_in_reach: bool, offset: LogOffset, waker: &Waker) {
-        let Awaited::Since { wakes, replicas } = *awaited else { return };
-        // Out of reach, its disk wakes it, and has done so by now if it waits for them.
-        let is_over = if replicas { wakes != self.store.wakes_of_all(Watermark::Replicated) } else { were_in_reach };
-        if is_over {
-            *awaited = self.when_replicated(offset, waker);
-        }
+    /// How often those who waited for replicas were woken since some were lost. Who registers after it has read this is, while it is the same.
+    pub(crate) fn losses_told(&self) -> u64 {
+        self.store.wakes_of_all(Watermark::Replicated)
     }
 
     /// Calls `waker` once what is appended now is written: publishers may not have to wait any more then. Gives where that ends.

@@ -35,6 +35,7 @@ mod running;
 mod schedule;
 mod snapshots;
 mod state;
+mod wait;
 
 pub use broker::{Broker, Surroundings};
 pub use catalog::{Catalog, Topic};
@@ -48,7 +49,7 @@ pub use cursor::lease;
 pub use cursor::offset::{Beginning, Boundary, Offsets};
 pub use cursor::takers::{Taker, Wish};
 pub use cursor::waiters::Waiter;
-pub use durability::{Awaited, Durability};
+pub use durability::Durability;
 pub use fetch::{Fetch, FetchStatus, Fetched, Fetcher};
 pub use filter::Filter;
 pub use following::{Following, MasterSeen, Unknown};
@@ -92,6 +93,7 @@ pub use schedule::{Intervals, Schedule, Work, WorkError, Worked};
 pub use snapshots::flow::PeriodFlow;
 pub use snapshots::{GroupProgress, ProgressSnapshot, QueueSnapshot, RuntimeSnapshot, Snapshots};
 pub use state::{Exported, Written, export_documents};
+pub use wait::{Standing, Wait};
 
 /// One place's position, as committed or reported: may lie outside the queue.
 pub type RawOffset = i64;

@@ -5,12 +5,14 @@
 mod support;
 
 use std::path::Path;
-use std::sync::Barrier;
-use std::task::Waker;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-use base::{Now, QueueId, TopicName};
-use broker::{Mailbox, Queue, Signal};
+use base::offset::AckPolicy;
+use base::{LogOffset, Monotonic, Now, QueueId, Refusal, TopicName};
+use broker::{Mailbox, Queue, Signal, Standing, Wait};
 use format::document::TopicDocument;
 use storage::disk::{Disk, MemoryDisk};
 use support::{Bench, layout, message, open_on};
@@ -96,4 +98,45 @@ fn who_waits_is_signalled_once_by_many_messages_and_not_after_it_left() {
     drop(left);
     publish(&bench);
     assert_eq!(mailbox.take(), []);
+}
+
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Replicas that come and go after it has looked whether they are there, and before it is registered: it is told that they are gone, or
+/// called when they go.
+#[test]
+fn no_loss_of_replicas_comes_between_looking_and_waiting() {
+    let bench = open();
+    let durability = &bench.broker.durability;
+    publish(&bench);
+    let end = bench.broker.store().log_end();
+    let (none, here) = (None, Some(LogOffset(0)));
+    for comings in [&[][..], &[none], &[none, here], &[none, here, none], &[none, here, none, here]] {
+        durability.note_replicas(here);
+        let flag = Arc::new(Flag::default());
+        let waker = || {
+            comings.iter().for_each(|reached| durability.note_replicas(*reached));
+            flag.clone().into()
+        };
+        let mut wait = Wait::new(AckPolicy::REPLICATED, end, Monotonic(u64::MAX), None);
+        let mut standing = wait.look(durability, Monotonic(0), waker);
+        let are_gone = comings.last() == Some(&none);
+        assert_eq!(standing == Standing::Waits, !are_gone, "{comings:?}");
+        for _ in 0..if are_gone { 0 } else { 3 } {
+            durability.note_replicas(here);
+            standing = wait.look(durability, Monotonic(0), || flag.clone().into());
+            assert_eq!(standing, Standing::Waits, "{comings:?}");
+            durability.note_replicas(none);
+            assert!(flag.0.swap(false, Ordering::AcqRel), "{comings:?}: they are gone, and it was not called");
+            standing = wait.look(durability, Monotonic(0), || flag.clone().into());
+        }
+        assert_eq!(standing, Standing::Lacks(Refusal::NoReplica), "{comings:?}");
+    }
 }

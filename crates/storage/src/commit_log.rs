@@ -377,7 +377,7 @@ impl CommitLog {
     }
 
     /// Wakes all that wait for a watermark.
-    pub(crate) fn wake_all(&self, watermark: Watermark) {
+    pub(crate) fn wake_all_of(&self, watermark: Watermark) {
         self.waiters.wake_all_of(watermark);
     }
 

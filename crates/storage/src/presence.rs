@@ -36,12 +36,14 @@ impl Presence<'_> {
         let is_unreadable =
             |outcome: &Result<T, StorageError>| outcome.as_ref().is_err_and(StorageError::is_unreadable);
         let mut outcome = read();
-        if is_unreadable(&outcome) {
-            if !self.reads_others(offset, size) {
-                return outcome.map(Some);
+        // Twice: it may come back just before it has read others, or go while it reads them.
+        for _ in 0..2 {
+            if is_unreadable(&outcome) {
+                if !self.reads_others(offset, size) {
+                    return outcome.map(Some);
+                }
+                outcome = read();
             }
-            // It may have come back just before it has read others.
-            outcome = read();
         }
         if is_unreadable(&outcome) { Ok(None) } else { outcome.map(Some) }
     }
@@ -69,34 +71,44 @@ impl Presence<'_> {
         let is_beside = |other: &&Arc<Segment>| {
             other.base() != segment.base() && other.file().path().parent() == segment.file().path().parent()
         };
+        // One place is enough of each, since others of its places may be bad as well.
         let answers = self.segments.iter().filter(is_beside).filter_map(|other| {
-            let mut places = self.places_of(other);
-            places.find_map(|block| other.file().is_readable_on_disk(block))
+            let places = self.places_of(other).filter_map(|block| other.file().is_readable_on_disk(block));
+            places.reduce(|one, next| one || next)
         });
         most(answers.take(PLACES_TRIED as usize)).map(Ordering::is_gt)
     }
 
-    /// Whether the disk reads one of the bytes' own blocks, where there are no others; bytes beside them, where they lie in a single one.
+    /// Whether the disk reads one of the bytes' own blocks, where no others are known to be on it; where they lie in a single one, most of those
+    /// that were written, which it has to put on the disk then, or, if that is all there is, bytes beside them.
     fn reads_within(&self, segment: &Segment, own: &RangeInclusive<u64>) -> bool {
+        let file = segment.file();
         if own.start() < own.end() {
             let step = ((own.end() - own.start()) / PLACES_TRIED).max(1);
-            let mut blocks = own.clone().step_by(step as usize);
-            return blocks.any(|block| segment.file().is_readable_on_disk(block).unwrap_or_default());
+            return own.clone().step_by(step as usize).any(|block| file.is_readable_on_disk(block).unwrap_or_default());
+        }
+        let others = places(segment, self.written).filter(|block| !own.contains(block));
+        if let Some(answer) = most(others.filter_map(|block| file.is_readable_on_disk(block))) {
+            return answer.is_gt();
         }
         let size = (own.end() + 1) * BLOCK_SIZE as u64;
         let written = self.written.0.min(segment.end()).saturating_sub(segment.base()).min(size);
-        let reads =
-            |place: u64| segment.file().read_into(&mut Vec::new(), 1, written / PLACES_TRIED * place, true).is_ok();
+        let reads = |place: u64| file.read_into(&mut Vec::new(), 1, written / PLACES_TRIED * place, true).is_ok();
         most((0..PLACES_TRIED).map(reads)).is_some_and(Ordering::is_gt)
     }
 
-    /// Blocks of a segment that were put on the disk, far from each other.
+    /// Those that were put on the disk.
     fn places_of(&self, segment: &Segment) -> impl Iterator<Item = u64> + use<> {
-        let size = self.durable.0.min(segment.end()).saturating_sub(segment.base());
-        let count = size.div_ceil(BLOCK_SIZE as u64);
-        let step = (count / PLACES_TRIED).max(1);
-        (0..count).step_by(step as usize)
+        places(segment, self.durable)
     }
+}
+
+/// Blocks of a segment below `end`, far from each other.
+fn places(segment: &Segment, end: LogOffset) -> impl Iterator<Item = u64> + use<> {
+    let size = end.0.min(segment.end()).saturating_sub(segment.base());
+    let count = size.div_ceil(BLOCK_SIZE as u64);
+    let step = (count / PLACES_TRIED).max(1);
+    (0..count).step_by(step as usize)
 }
 
 /// Whether there are more yes (`Greater`) or no among the answers; `None` without one.

@@ -13,16 +13,16 @@ mod raw;
 mod read;
 mod remove;
 mod reopen;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::task::Waker;
 use std::time::Duration;
 
 use base::metric::Metrics;
-use base::offset::{Watermark, Watermarks};
+use base::offset::Watermarks;
 use base::{LogOffset, QueueId, QueueOffset, Timestamp, TopicName};
 use format::index_rules::IndexRules;
 use format::key_index::SLOT_SIZE;
@@ -392,32 +392,6 @@ impl Store {
     /// Whether the log is a leader's.
     pub const fn follows(&self) -> bool {
         self.options.follows
-    }
-
-    /// Number of waiters for `durable`.
-    pub fn waiting_for_sync(&self) -> usize {
-        self.log.waiting(Watermark::Durable)
-    }
-
-    /// See `CommitLog::when`.
-    pub fn when(&self, watermark: Watermark, offset: LogOffset, waker: Waker) -> usize {
-        self.log.when(watermark, offset, waker)
-    }
-
-    /// Wakes all that wait for a watermark.
-    pub fn wake_all(&self, watermark: Watermark) {
-        self.log.wake_all(watermark);
-    }
-    /// How often that was done. Who reads it before `when` still waits while it is the same, unless the watermark came.
-    pub fn wakes_of_all(&self, watermark: Watermark) -> u64 {
-        self.log.wakes_of_all(watermark)
-    }
-
-    /// Wakes `waker` once all that is appended now is written, or the log is poisoned. Gives where that ends.
-    pub fn when_caught_up(&self, waker: Waker) -> LogOffset {
-        let appended = self.log_end();
-        self.log.when(Watermark::Written, appended, waker);
-        appended
     }
 
     /// Why the log is poisoned, if it is.

@@ -1,5 +1,6 @@
 //! Wakers that wait for a watermark to reach a log offset.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
 use base::LogOffset;
@@ -9,18 +10,18 @@ use parking_lot::Mutex;
 /// Wakers by watermark. None is lost: `register` checks the watermark under the lock that `wake` takes after advancing it.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    lists: [Mutex<List>; Watermark::ALL.len()],
+    lists: [List; Watermark::ALL.len()],
 }
 
 #[derive(Debug, Default)]
 struct List {
-    waiting: Vec<(LogOffset, Waker)>,
-    /// How often all were woken.
-    wakes_of_all: u64,
+    waiting: Mutex<Vec<(LogOffset, Waker)>>,
+    /// How often all were woken. Raised under the lock, before they are taken from the list.
+    wakes_of_all: AtomicU64,
 }
 
 impl Waiters {
-    const fn list(&self, watermark: Watermark) -> &Mutex<List> {
+    const fn list(&self, watermark: Watermark) -> &List {
         let [written, durable, replicated, committed] = &self.lists;
         match watermark {
             Watermark::Written => written,
@@ -38,21 +39,21 @@ impl Waiters {
         offset: LogOffset,
         waker: Waker,
     ) -> usize {
-        let mut list = self.list(watermark).lock();
+        let mut waiting = self.list(watermark).waiting.lock();
         if watermarks.get(watermark) >= offset {
-            let count = list.waiting.len();
-            drop(list);
+            let count = waiting.len();
+            drop(waiting);
             waker.wake();
             return count;
         }
-        list.waiting.push((offset, waker));
-        list.waiting.len()
+        waiting.push((offset, waker));
+        waiting.len()
     }
 
     /// Wakes those that wait for `reached` or less.
     pub(crate) fn wake(&self, watermark: Watermark, reached: LogOffset) {
         let due: Vec<_> =
-            self.list(watermark).lock().waiting.extract_if(.., |(offset, _)| *offset <= reached).collect();
+            self.list(watermark).waiting.lock().extract_if(.., |(offset, _)| *offset <= reached).collect();
         for (_, waker) in due {
             waker.wake();
         }
@@ -60,15 +61,16 @@ impl Waiters {
 
     /// Number of waiters for `watermark`.
     pub(crate) fn count(&self, watermark: Watermark) -> usize {
-        self.list(watermark).lock().waiting.len()
+        self.list(watermark).waiting.lock().len()
     }
 
     /// Wakes all that wait for `watermark`.
     pub(crate) fn wake_all_of(&self, watermark: Watermark) {
+        let list = self.list(watermark);
         let all = {
-            let mut list = self.list(watermark).lock();
-            list.wakes_of_all += 1;
-            std::mem::take(&mut list.waiting)
+            let mut waiting = list.waiting.lock();
+            list.wakes_of_all.fetch_add(1, Ordering::Release);
+            std::mem::take(&mut *waiting)
         };
         for (_, waker) in all {
             waker.wake();
@@ -77,7 +79,7 @@ impl Waiters {
 
     /// How often `wake_all_of` was called. Who reads it and registers then still waits as long as it is the same, unless the watermark came.
     pub(crate) fn wakes_of_all(&self, watermark: Watermark) -> u64 {
-        self.list(watermark).lock().wakes_of_all
+        self.list(watermark).wakes_of_all.load(Ordering::Acquire)
     }
 
     /// Wakes all, since a poisoned log reaches nothing any more.

@@ -64,6 +64,8 @@ pub struct Followers {
 struct Known {
     followers: BTreeMap<u64, Follower>,
     next_id: u64,
+    /// What as many as are wanted have, as was told last; 0 while there are fewer.
+    reached: LogOffset,
 }
 
 impl Followers {
@@ -120,25 +122,33 @@ impl Followers {
                 follower.counted = (now.monotonic, sent);
             }
         }
-        self.in_reach(&known).into_iter().for_each(tell);
+        self.in_reach(&mut known).into_iter().for_each(tell);
     }
 
     /// Its connection is gone.
     pub(super) fn leave(&self, id: u64, tell: impl FnMut(InReach)) {
         let mut known = self.known.lock();
         known.followers.remove(&id);
-        self.in_reach(&known).into_iter().for_each(tell);
+        self.in_reach(&mut known).into_iter().for_each(tell);
     }
 
-    /// `None`: as before, since of some it is not known whether they are the same one.
-    fn in_reach(&self, known: &Known) -> Option<InReach> {
+    /// `None`: as before. Of those that may be the same one only the last counts; but what another of them had is not lost until that is certain.
+    fn in_reach(&self, known: &mut Known) -> Option<InReach> {
         if known.followers.len() < self.wanted {
+            known.reached = LogOffset(0);
             return Some(InReach::TooFew);
         }
-        let certain = known.followers.values().filter(|follower| !follower.is_doubtful);
-        let mut ends: Vec<_> = certain.map(|follower| follower.end).collect();
-        ends.sort_unstable_by(|one, other| other.cmp(one));
-        ends.get(self.wanted - 1).map(|end| InReach::Until(*end))
+        let reached_by = |is_counted: fn(&&Follower) -> bool| {
+            let mut ends: Vec<_> = known.followers.values().filter(is_counted).map(|follower| follower.end).collect();
+            ends.sort_unstable_by(|one, other| other.cmp(one));
+            ends.get(self.wanted - 1).copied()
+        };
+        let certain = reached_by(|follower| !follower.is_doubtful)?;
+        if certain < known.reached && reached_by(|_| true) >= Some(known.reached) {
+            return None;
+        }
+        known.reached = certain;
+        Some(InReach::Until(certain))
     }
 
     /// All that are connected, the longest connected first.
@@ -184,6 +194,26 @@ mod tests {
         assert_eq!(leave(first), InReach::Until(LogOffset(50)));
         assert_eq!(leave(third), InReach::TooFew);
         assert_eq!(followers.all().len(), 1);
+    }
+
+    #[test]
+    fn another_of_the_same_host_takes_nothing_from_the_first() {
+        let followers = Followers::new(1, LogOffset(1000));
+        let told = std::cell::Cell::new(InReach::TooFew);
+        let join = |end| followers.join(address_of(1), LogOffset(end), at(0)).expect("room");
+        let note = |id, end| {
+            let end = LogOffset(end);
+            followers.note(id, (end, end, LogOffset(1000)), at(0), |reached| told.set(reached));
+            told.get()
+        };
+        let first = join(900);
+        assert_eq!(note(first, 900), InReach::Until(LogOffset(900)));
+        let second = join(0);
+        assert_eq!(note(second, 0), InReach::Until(LogOffset(900)), "the first has said nothing else since");
+        assert_eq!(note(second, 950), InReach::Until(LogOffset(950)));
+        assert_eq!(note(first, 970), InReach::Until(LogOffset(970)));
+        followers.leave(first, |reached| told.set(reached));
+        assert_eq!(told.get(), InReach::Until(LogOffset(950)), "it is gone");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use base::offset::AckPolicy;
 use base::{LogOffset, Monotonic};
-use broker::Awaited;
+use broker::{Standing, Wait};
 use wire::amqp::method::basic::{Ack, Nack, TxCommitOk};
 
 use super::error::{Fault, code};
@@ -42,12 +42,8 @@ pub(super) enum Kept {
 /// Confirms that wait for the same end of the log.
 #[derive(Debug)]
 struct Waiting {
-    end: LogOffset,
-    ack_policy: AckPolicy,
+    wait: Wait,
     confirms: Vec<Confirm>,
-    /// Until when replicas are waited for.
-    deadline: Monotonic,
-    awaited: Awaited,
 }
 
 /// The confirms of a connection that wait, in their order.
@@ -62,48 +58,31 @@ impl WaitingConfirms {
         confirms: Vec<Confirm>,
         link: &mut Link,
     ) {
-        let deadline = link.now.monotonic.plus_ms(link.options.replica_timeout_ms);
-        self.0.push_back(Waiting { end, ack_policy, confirms, deadline, awaited: Awaited::default() });
-        self.release(link);
-        if let Some(last) = self.0.back_mut().filter(|last| last.end == end) {
-            last.awaited = link.broker.durability.when(ack_policy, end, &link.mailbox.waker());
+        let replicas_until = link.now.monotonic.plus_ms(link.options.replica_timeout_ms);
+        let mut wait = Wait::new(ack_policy, end, replicas_until, None);
+        if !self.0.is_empty() {
+            // The sync is not to wait until it is the first.
+            wait.look(&link.broker.durability, link.now.monotonic, || link.mailbox.waker());
         }
+        self.0.push_back(Waiting { wait, confirms });
+        self.release(link);
     }
 
-    /// Confirms what is kept as it was promised, or never will be.
+    /// Confirms what is kept as it was promised, or never will be. Those behind the first are looked at once it is told.
     pub(super) fn release(&mut self, link: &mut Link) {
-        while let Some(first) = self.0.front() {
-            let durability = &link.broker.durability;
-            let is_kept = durability.is_kept(first.ack_policy, first.end);
-            let kept_here = AckPolicy { replicated: false, ..first.ack_policy };
-            let are_in_reach = first.ack_policy.replicated && durability.replicas().are_in_reach(first.end);
-            let is_over = first.ack_policy.replicated
-                && (first.deadline <= link.now.monotonic || !are_in_reach)
-                && durability.is_kept(kept_here, first.end);
-            if !is_kept && !is_over && durability.poisoned().is_none() {
-                let (now, Some(first)) = (link.now.monotonic, self.0.front_mut()) else { return };
-                let waker = || link.mailbox.waker();
-                if first.ack_policy.replicated {
-                    // Those behind it are looked at once it is answered.
-                    durability.when_still(&mut first.awaited, are_in_reach, first.end, &waker());
-                }
-                if first.deadline <= now {
-                    // Replicas were given their time, the disk was not: its watermark wakes the session.
-                    first.deadline = now.plus_ms(link.options.replica_timeout_ms.max(1));
-                    if first.ack_policy == AckPolicy::REPLICATED {
-                        durability.when(AckPolicy::WRITTEN, first.end, &waker());
-                    }
-                }
+        while let Some(first) = self.0.front_mut() {
+            let standing = first.wait.look(&link.broker.durability, link.now.monotonic, || link.mailbox.waker());
+            if standing == Standing::Waits {
                 return;
             }
             let Some(first) = self.0.pop_front() else { return };
-            send_confirms(&first.confirms, is_kept, link);
+            send_confirms(&first.confirms, standing == Standing::Kept, link);
         }
     }
 
-    /// When replicas have been waited for long enough.
+    /// When it is to be released though nothing has woken the session.
     pub(super) fn deadline(&self) -> Option<Monotonic> {
-        self.0.front().filter(|first| first.ack_policy.replicated).map(|first| first.deadline)
+        self.0.front().and_then(|first| first.wait.deadline())
     }
 
     /// Whether none are owed.

@@ -58,7 +58,7 @@ impl Commits {
                 if let CommitStage::Logged(end) = stage
                     && self.waiting.back().is_some_and(|last| last.stage == stage)
                 {
-                    connection.broker.durability.when(AckPolicy::WRITTEN, end, &connection.peer.mailbox.waker());
+                    connection.broker.durability.when(Watermark::Written, end, connection.peer.mailbox.waker());
                 }
             }
             Err(refusal) => asked.into_iter().for_each(|asked| connection.refuse(asked, &refusal)),
@@ -84,11 +84,8 @@ impl Commits {
                         if let CommitStage::Logged(end) = stage
                             && !connection.broker.durability.is_kept(AckPolicy::WRITTEN, end)
                         {
-                            connection.broker.durability.when(
-                                AckPolicy::WRITTEN,
-                                end,
-                                &connection.peer.mailbox.waker(),
-                            );
+                            let waker = connection.peer.mailbox.waker();
+                            connection.broker.durability.when(Watermark::Written, end, waker);
                         }
                     }
                     Err(refused) => refusal = Some(refused),

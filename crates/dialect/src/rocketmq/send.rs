@@ -5,9 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::limits::{BATCH_RECORDS_SIZE_MAX, PUBLISH_BATCH_SIZE_MAX};
-use base::offset::AckPolicy;
 use base::{GroupName, Monotonic, Now, QueueId, Refusal, Timestamp};
-use broker::{Added, Awaited, Broker, Message, Position, PublishBatch, Published, Topic};
+use broker::{Added, Broker, Message, Position, PublishBatch, Published, Standing, Topic, Wait};
 use bytes::BytesMut;
 use format::batch_body::{self, BatchItem};
 use format::properties::{self, names};
@@ -62,14 +61,11 @@ struct StagedSend {
 /// Sends that wait for watermarks.
 struct WaitingSends {
     published: Published,
-    ack_policy: AckPolicy,
+    wait: Wait,
     sends: Vec<StagedSend>,
     unique_keys: Vec<u8>,
     /// When they came.
     received: Monotonic,
-    /// When they are answered though not all watermarks have passed.
-    deadline: Monotonic,
-    awaited: Awaited,
 }
 
 /// The sends of one connection.
@@ -179,62 +175,28 @@ impl Sends {
         let now = connection.now;
         match connection.broker.publisher.append(gathered, now) {
             Ok(published) => {
-                let options = &connection.options;
-                let limit_ms =
-                    if ack_policy.replicated { options.replica_timeout_ms } else { options.flush_timeout_ms };
-                let deadline = now.monotonic.plus_ms(limit_ms);
-                let end = published.end();
-                let (received, awaited) = (now.monotonic, Awaited::default());
-                let waiting = WaitingSends { published, ack_policy, sends, unique_keys, received, deadline, awaited };
-                self.waiting.push_back(waiting);
+                let (options, received) = (&connection.options, now.monotonic);
+                let replicas_until = received.plus_ms(options.replica_timeout_ms);
+                let sync_until = Some(received.plus_ms(options.flush_timeout_ms));
+                let wait = Wait::new(ack_policy, published.end(), replicas_until, sync_until);
+                self.waiting.push_back(WaitingSends { published, wait, sends, unique_keys, received });
                 self.release(connection);
-                // Most are answered here and now: whoever waits for a write only, with nobody before it.
-                if let Some(last) = self.waiting.back_mut().filter(|last| last.published.end() == end) {
-                    last.awaited = connection.broker.durability.when(ack_policy, end, &connection.peer.mailbox.waker());
-                }
             }
             Err(refusal) => sends.iter().for_each(|send| connection.refuse(send.asked, &refusal)),
         }
     }
 
-    /// Answers sends whose watermarks have passed, whose time is up, or which will never be kept.
+    /// Answers sends whose watermarks have passed, whose time is up, or which will never be kept. A message that does not wait for the sync may
+    /// overtake one that does.
     pub(super) fn release(&mut self, connection: &mut Connection) {
-        let now = connection.now.monotonic;
         let mut at = 0;
-        while let Some(waiting) = self.waiting.get(at) {
-            let (durability, end) = (&connection.broker.durability, waiting.published.end());
-            let ack_policy = waiting.ack_policy;
-            let are_in_reach = ack_policy.replicated && durability.replicas().are_in_reach(end);
-            let is_kept_here = || durability.is_kept(AckPolicy { replicated: false, ..ack_policy }, end);
-            let flush_until = waiting.received.plus_ms(connection.options.flush_timeout_ms);
-            if durability.is_kept(ack_policy, end) {
-                self.answer_sent(at, None, connection);
-            } else if let Some(refusal) = durability.poisoned() {
-                self.answer_refused(at, &refusal, connection);
-            } else if ack_policy.replicated && !are_in_reach && is_kept_here() {
-                self.answer_sent(at, Some(&Refusal::NoReplica), connection);
-            } else if ack_policy.replicated && waiting.deadline <= now && is_kept_here() {
-                self.answer_sent(at, Some(&Refusal::ReplicationTimedOut), connection);
-            } else if waiting.deadline.max(flush_until) <= now && durability.is_kept(AckPolicy::WRITTEN, end) {
-                self.answer_sent(at, Some(&Refusal::FlushTimedOut), connection);
-            } else {
-                // A message that does not wait for the sync may overtake one that does.
-                let Some(waiting) = self.waiting.get_mut(at) else { break };
-                let waker = || connection.peer.mailbox.waker();
-                if ack_policy.replicated {
-                    durability.when_still(&mut waiting.awaited, are_in_reach, end, &waker());
-                }
-                if waiting.deadline <= now {
-                    // Replicas were given their time, the disk was not; or it is not even written: the writer will ring then, and there
-                    // is nothing to say before.
-                    let later = now.plus_ms(connection.options.flush_timeout_ms.max(1));
-                    waiting.deadline = if flush_until > now { flush_until } else { later };
-                    if ack_policy == AckPolicy::REPLICATED {
-                        durability.when(AckPolicy::WRITTEN, end, &waker());
-                    }
-                }
-                at += 1;
-                continue;
+        while let Some(waiting) = self.waiting.get_mut(at) {
+            let Connection { broker, peer, now, .. } = &*connection;
+            match waiting.wait.look(&broker.durability, now.monotonic, || peer.mailbox.waker()) {
+                Standing::Kept => self.answer_sent(at, None, connection),
+                Standing::Lacks(lack) => self.answer_sent(at, Some(&lack), connection),
+                Standing::Lost(refusal) => self.answer_refused(at, &refusal, connection),
+                Standing::Waits => at += 1,
             }
         }
     }
@@ -263,9 +225,9 @@ impl Sends {
         output.push(scratch.split().freeze());
     }
 
-    /// When one of them is answered though not all its watermarks have passed.
+    /// When they are to be released though nothing has woken the session.
     pub(super) fn deadline(&self) -> Option<Monotonic> {
-        self.waiting.front().map(|sends| sends.deadline)
+        self.waiting.iter().filter_map(|sends| sends.wait.deadline()).min()
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -5,9 +5,8 @@
 
 use std::collections::VecDeque;
 
-use base::offset::AckPolicy;
 use base::{GroupName, LogOffset, Monotonic, Refusal};
-use broker::{Awaited, Published, SendBack};
+use broker::{Published, SendBack, Standing, Wait};
 use wire::rocketmq::frame::Command;
 use wire::rocketmq::header::SendBackRequest;
 
@@ -23,10 +22,7 @@ pub(super) type SendBackOutcome = (Asked, Result<Option<Published>, Refusal>);
 /// One that is stored, and not yet safe.
 struct Waiting {
     asked: Asked,
-    end: LogOffset,
-    /// Replicas are not waited for any longer.
-    deadline: Monotonic,
-    awaited: Awaited,
+    wait: Wait,
 }
 
 /// Those of one connection.
@@ -51,15 +47,9 @@ impl SendBacks {
     pub(super) fn finish(&mut self, (asked, outcome): SendBackOutcome, connection: &mut Connection) {
         match outcome {
             Ok(Some(published)) => {
-                let deadline = connection.now.monotonic.plus_ms(connection.options.replica_timeout_ms);
-                let end = published.end();
-                let policy = connection.broker.options().ack_policy;
-                let awaited = connection.broker.durability.when(policy, end, &connection.peer.mailbox.waker());
-                if policy == AckPolicy::REPLICATED {
-                    // Should replicas not answer in time, it is enough that it is written.
-                    connection.broker.durability.when(AckPolicy::WRITTEN, end, &connection.peer.mailbox.waker());
-                }
-                self.waiting.push_back(Waiting { asked, end, deadline, awaited });
+                let replicas_until = connection.now.monotonic.plus_ms(connection.options.replica_timeout_ms);
+                let wait = Wait::new(connection.broker.options().ack_policy, published.end(), replicas_until, None);
+                self.waiting.push_back(Waiting { asked, wait });
             }
             Ok(None) => connection.reply_with(asked, Ok(Answer::ok())),
             Err(refusal) => connection.refuse(asked, &refusal),
@@ -71,29 +61,21 @@ impl SendBacks {
         if self.waiting.is_empty() {
             return;
         }
-        let now = connection.now.monotonic;
-        let (broker, policy) = (connection.broker.clone(), connection.broker.options().ack_policy);
-        let (durability, here) = (&broker.durability, AckPolicy { replicated: false, ..policy });
-        let waker = connection.peer.mailbox.waker();
-        self.waiting.retain_mut(|Waiting { asked, end, deadline, awaited }| {
-            let are_in_reach = policy.replicated && durability.replicas().are_in_reach(*end);
-            let waits_for_replicas = are_in_reach && *deadline > now;
-            let refusal = durability.poisoned();
-            if durability.is_kept(if waits_for_replicas { policy } else { here }, *end) {
-                connection.reply_with(*asked, Ok(Answer::ok()));
-            } else if let Some(refusal) = refusal {
-                connection.refuse(*asked, &refusal);
-            } else {
-                durability.when_still(awaited, are_in_reach, *end, &waker);
-                return true;
+        let (broker, mailbox, now) =
+            (connection.broker.clone(), connection.peer.mailbox.clone(), connection.now.monotonic);
+        self.waiting.retain_mut(|Waiting { asked, wait }| {
+            match wait.look(&broker.durability, now, || mailbox.waker()) {
+                Standing::Kept | Standing::Lacks(_) => connection.reply_with(*asked, Ok(Answer::ok())),
+                Standing::Lost(refusal) => connection.refuse(*asked, &refusal),
+                Standing::Waits => return true,
             }
             false
         });
     }
 
-    /// When one of them waits for replicas no longer.
-    pub(super) fn deadline(&self, now: Monotonic) -> Option<Monotonic> {
-        self.waiting.iter().map(|waiting| waiting.deadline).find(|deadline| *deadline > now)
+    /// When they are to be released though nothing has woken the session.
+    pub(super) fn deadline(&self) -> Option<Monotonic> {
+        self.waiting.iter().filter_map(|waiting| waiting.wait.deadline()).min()
     }
 
     /// Whether there is room for more.

@@ -301,10 +301,9 @@ impl Session for RocketSession {
         if has_ready && self.connection.has_room_for_answers() || self.connection.may_begin_read() {
             return Some(Monotonic(0));
         }
-        let send_backs = self.send_backs.deadline(self.connection.now.monotonic);
         let fetches = [self.pulls.deadline(), self.pops.deadline()];
-        let others = [self.sends.deadline(), self.commits.deadline(), self.calls.deadline()];
-        fetches.into_iter().chain(others).flatten().chain(send_backs).min()
+        let stored = [self.sends.deadline(), self.commits.deadline(), self.send_backs.deadline()];
+        fetches.into_iter().chain(stored).flatten().chain(self.calls.deadline()).min()
     }
 
     fn has_paused(&self) -> bool {

@@ -302,6 +302,17 @@ fn a_confirm_waits_for_replicas_and_is_refused_where_they_are_not_in_time() {
     assert_eq!(publish(&mut client, 2), [""; 0]);
     durability.note_replicas(None);
     assert_eq!(client.take(), ["nack 5", "nack 6"], "it is gone");
-    assert!(client.get("q", true).contains("5 more"));
+    durability.note_replicas(Some(LogOffset(0)));
+    assert_eq!(publish(&mut client, 2), [""; 0]);
+    client.now = client.now.plus_ms(master.options.replica_timeout_ms);
+    assert_eq!(client.take(), ["nack 7"], "it is written, and replicas had their time");
+    master.stop_writing();
+    assert_eq!(publish(&mut client, 2), [""; 0]);
+    client.now = client.now.plus_ms(master.options.replica_timeout_ms + 1);
+    assert_eq!(client.take(), [""; 0], "it is not synced");
+    master.broker.store().write_staged().expect("writes");
+    master.broker.store().sync().expect("syncs");
+    assert_eq!(client.take(), ["nack 8"], "as soon as it is");
+    assert!(client.get("q", true).contains("7 more"));
     client.lose();
 }

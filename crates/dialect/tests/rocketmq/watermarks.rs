@@ -232,6 +232,47 @@ fn replicas_that_come_and_go_hold_up_no_send() {
     }
 }
 
+/// A replica that says nothing any more had its time; what is missing is the write alone.
+#[test]
+fn a_write_that_takes_longer_than_replicas_are_given_is_answered_once_it_is_done() {
+    for policy in [AckPolicy::REPLICATED, AckPolicy::DURABLE.and(AckPolicy::REPLICATED)] {
+        let bench = Bench::with(|setup| setup.broker.ack_policy = policy);
+        bench.stop_writing();
+        let mut client = bench.client();
+        bench.broker.durability.note_replicas(Some(LogOffset(0)));
+        assert_eq!(client.give(&[send("orders", "one")]), []);
+        assert_eq!(client.wait(3000), []);
+        assert_eq!(client.wait(500), [], "{policy:?}");
+        bench.write();
+        if policy.durable {
+            assert_eq!(client.hear(), [], "it is written");
+            bench.sync();
+        }
+        let codes: Vec<_> = client.hear().iter().map(|reply| reply.code).collect();
+        assert_eq!(codes, [response::FLUSH_SLAVE_TIMEOUT], "{policy:?}");
+    }
+}
+
+#[test]
+fn what_waits_in_memory_does_not_grow_while_a_disk_hangs_and_replicas_come_and_go() {
+    let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::REPLICATED);
+    bench.stop_writing();
+    let mut client = bench.client();
+    bench.broker.durability.note_replicas(Some(LogOffset(0)));
+    client.give(&[send("orders", "one")]);
+    for _ in 0..1000 {
+        assert_eq!(client.wait(5000), []);
+        bench.broker.durability.note_replicas(None);
+        assert_eq!(client.wait(1), []);
+        bench.broker.durability.note_replicas(Some(LogOffset(0)));
+        assert_eq!(client.wait(1), []);
+    }
+    for watermark in [Watermark::Written, Watermark::Replicated] {
+        let count = bench.broker.store().when(watermark, LogOffset(u64::MAX), Waker::noop().clone());
+        assert!(count <= 2, "{count} wait for {watermark:?}, this one among them");
+    }
+}
+
 #[test]
 fn what_waits_in_memory_for_replicas_that_are_not_there_does_not_grow() {
     let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::REPLICATED);
@@ -284,6 +325,28 @@ fn what_a_consumer_gives_back_waits_for_sync_and_replicas_as_a_send_does_for_as_
         (before, client.hear().len())
     };
     assert_eq!(give_back(None), (0, 1), "there are none, and it is synced");
+}
+
+/// What comes in that very millisecond does not make its time go unnoticed.
+#[test]
+fn a_request_that_comes_when_replicas_had_their_time_holds_up_nothing_that_was_given_back() {
+    for policy in [AckPolicy::REPLICATED, AckPolicy::DURABLE.and(AckPolicy::REPLICATED)] {
+        let bench = Bench::with(|setup| setup.broker.ack_policy = policy);
+        let mut client = bench.client();
+        client.give(&[send("orders", "one")]);
+        bench.sync();
+        client.hear();
+        bench.broker.durability.note_replicas(Some(bench.broker.durability.reached(Watermark::Written)));
+        let back = ask(request::CONSUMER_SEND_MESSAGE_BACK, &[("group", "billing"), ("delayLevel", "1")]);
+        assert_eq!(client.give(&[back.with("offset", bench.first_of("orders"))]), []);
+        bench.sync();
+        assert_eq!(client.hear(), []);
+        client.now = client.now.plus_ms(3000);
+        let other = ask(request::GET_MAX_OFFSET, &[("topic", "orders"), ("queueId", "0")]);
+        let mut replies = client.give(&[other]);
+        replies.extend(client.wait(0));
+        assert_eq!(replies.len(), 2, "{policy:?}");
+    }
 }
 
 #[test]

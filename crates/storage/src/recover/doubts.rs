@@ -63,12 +63,12 @@ impl<'a> Replay<'a> {
                 Err(error) if error.is_unreadable() => error,
                 outcome => return Ok(outcome?.0),
             };
-            if asked == Some(self.at) {
-                return Ok(self.at);
-            }
-            // It may fail in passing: it is asked again once others were read.
+            // It may fail in passing: it is asked again once others were read, and others once more then.
             if !self.presence().reads_others(LogOffset(self.at), 1) {
                 return Err(gone(segment, error));
+            }
+            if asked == Some(self.at) {
+                return Ok(self.at);
             }
             (from, asked) = (self.at, Some(self.at));
         }
