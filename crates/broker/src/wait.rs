@@ -27,7 +27,7 @@ pub struct Wait {
 }
 
 /// For which watermarks it has left a waker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Registered {
     written: bool,
     durable: bool,
@@ -75,7 +75,7 @@ impl Wait {
             let are_in_reach = self.policy.replicated && durability.replicas().are_in_reach(self.end);
             let awaited = AckPolicy { replicated: self.awaited.replicated && are_in_reach, ..self.awaited };
             if awaited != self.policy && durability.is_kept(awaited, self.end) {
-                return Standing::Lacks(self.lack(durability, are_in_reach));
+                return self.without(durability, are_in_reach);
             }
             self.register(awaited, durability, &waker);
             // Those that are lost in between have woken nobody who was not yet registered.
@@ -85,14 +85,17 @@ impl Wait {
         }
     }
 
-    /// What it lacks if it is not waited for any longer.
-    fn lack(&self, durability: &Durability, are_in_reach: bool) -> Refusal {
+    /// How it stands if it is not waited for any longer. The disk and the replicas go on meanwhile.
+    fn without(&self, durability: &Durability, are_in_reach: bool) -> Standing {
         let is_kept_here = durability.is_kept(AckPolicy { replicated: false, ..self.policy }, self.end);
-        match (self.policy.replicated && is_kept_here, are_in_reach) {
+        if durability.is_kept(self.policy, self.end) {
+            return Standing::Kept;
+        }
+        Standing::Lacks(match (self.policy.replicated && is_kept_here, are_in_reach) {
             (false, _) => Refusal::FlushTimedOut,
             (true, false) => Refusal::NoReplica,
             (true, true) => Refusal::ReplicationTimedOut,
-        }
+        })
     }
 
     fn register(&mut self, awaited: AckPolicy, durability: &Durability, waker: impl Fn() -> Waker) {

@@ -15,6 +15,9 @@ const SLOW_PERIOD_MS: u64 = 1000;
 /// Syncs are not closer together than this while nobody waits for one.
 const SYNC_INTERVAL_MIN: Duration = Duration::from_millis(1);
 
+/// Producers that waited for a sync together are waited for no longer than this, also after a sync that hung.
+const TOGETHER_MAX: Duration = Duration::from_millis(20);
+
 /// Whether appending threads write what they append.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteSchedule {
@@ -84,7 +87,7 @@ impl SyncSchedule {
             }
         } else if waiting < self.expected && !self.has_waited {
             self.has_waited = true;
-            return SyncStep::Wait { count: self.expected, at_most: self.took / 2 };
+            return SyncStep::Wait { count: self.expected, at_most: (self.took / 2).min(TOGETHER_MAX) };
         }
         self.last = now;
         self.has_waited = false;
@@ -109,6 +112,13 @@ mod tests {
         let mut schedule = SyncSchedule::new(INTERVAL, Duration::ZERO);
         schedule.note(answered, left, TOOK);
         schedule
+    }
+
+    #[test]
+    fn after_a_sync_that_hung_nobody_waits_long_for_those_who_waited_for_it() {
+        let mut schedule = SyncSchedule::new(INTERVAL, Duration::ZERO);
+        schedule.note(1, 1, Duration::from_mins(1));
+        assert_eq!(schedule.next(1, Duration::ZERO), SyncStep::Wait { count: 2, at_most: TOGETHER_MAX });
     }
 
     #[test]

@@ -687,6 +687,42 @@ fn a_disk_that_is_gone_for_a_while_costs_no_message() {
     }
 }
 
+/// It comes back, and goes once more.
+#[test]
+fn a_disk_that_goes_twice_costs_no_message() {
+    for (passes, gap) in (0..25).flat_map(|passes| (1..12).map(move |gap| (passes, gap))) {
+        for (first, second) in [(2, 1), (2, 2), (2, 3), (2, 5), (3, 3)] {
+            let disk = FaultyDisk::over(&MemoryDisk::new());
+            let options = || Options { segment_size: 1 << 15, ..options(&disk) };
+            let store = open(options());
+            (0..200).for_each(|_| append(&store, &[b'x'; 200], &[(LANE, None)]));
+            store.close().expect("closes");
+            drop(store);
+            write_over(&disk, 5, 195);
+            let gone = |after, times| Failure::unreadable("commitlog", 0..u64::MAX, EIO).after(after).times(times);
+            disk.fail(gone(passes, first));
+            disk.fail(gone(passes + first + gap, second));
+            let started = Store::open(options(), Arc::default(), &mut |_: RecoveryProgress| ());
+            let what = format!("{passes}, {first}, {gap}, {second}");
+            drop(started.inspect(|(_, recovery)| assert_eq!(recovery.damaged, [], "{what}")));
+        }
+    }
+}
+
+/// One place of the only segment can be read, and most others cannot.
+#[test]
+fn a_large_part_of_the_only_segment_that_cannot_be_read_refuses_no_start() {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let options = || Options { segment_size: 1 << 20, ..options(&disk) };
+    let store = open(options());
+    (0..100).for_each(|_| append(&store, &[b'x'; 200], &[(LANE, None)]));
+    store.close().expect("closes");
+    drop(store);
+    write_over(&disk, 5, 95);
+    disk.fail(Failure::unreadable("commitlog", 4096..32_000, EIO));
+    assert_eq!(ends(&open(options())), (100, 100));
+}
+
 /// Messages above the checkpoint, of which one is damaged: nobody knows where it was. A start is killed at any of its steps.
 #[test]
 fn offsets_that_are_kept_are_so_after_a_kill_of_that_start() {

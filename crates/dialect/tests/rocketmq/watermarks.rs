@@ -255,21 +255,24 @@ fn a_write_that_takes_longer_than_replicas_are_given_is_answered_once_it_is_done
 
 #[test]
 fn what_waits_in_memory_does_not_grow_while_a_disk_hangs_and_replicas_come_and_go() {
-    let bench = Bench::with(|setup| setup.broker.ack_policy = AckPolicy::REPLICATED);
-    bench.stop_writing();
-    let mut client = bench.client();
-    bench.broker.durability.note_replicas(Some(LogOffset(0)));
-    client.give(&[send("orders", "one")]);
-    for _ in 0..1000 {
-        assert_eq!(client.wait(5000), []);
-        bench.broker.durability.note_replicas(None);
-        assert_eq!(client.wait(1), []);
+    for policy in [AckPolicy::REPLICATED, AckPolicy::DURABLE, AckPolicy::DURABLE.and(AckPolicy::REPLICATED)] {
+        let bench = Bench::with(|setup| setup.broker.ack_policy = policy);
+        bench.stop_writing();
+        let mut client = bench.client();
         bench.broker.durability.note_replicas(Some(LogOffset(0)));
-        assert_eq!(client.wait(1), []);
-    }
-    for watermark in [Watermark::Written, Watermark::Replicated] {
-        let count = bench.broker.store().when(watermark, LogOffset(u64::MAX), Waker::noop().clone());
-        assert!(count <= 2, "{count} wait for {watermark:?}, this one among them");
+        client.give(&[send("orders", "one")]);
+        for _ in 0..1000 {
+            assert_eq!(client.wait(5000), []);
+            assert_eq!(client.session.deadline(), None, "all had their time: the write alone is waited for");
+            bench.broker.durability.note_replicas(None);
+            assert_eq!(client.wait(1), []);
+            bench.broker.durability.note_replicas(Some(LogOffset(0)));
+            assert_eq!(client.wait(1), []);
+        }
+        for watermark in [Watermark::Written, Watermark::Durable, Watermark::Replicated] {
+            let count = bench.broker.store().when(watermark, LogOffset(u64::MAX), Waker::noop().clone());
+            assert!(count <= 2, "{policy:?}: {count} wait for {watermark:?}, this one among them");
+        }
     }
 }
 

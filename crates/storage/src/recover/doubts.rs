@@ -13,7 +13,7 @@ use format::record::{self, Kind};
 use super::restore::newest_of;
 use super::{Content, Recovery, Replay};
 use crate::error::StorageError;
-use crate::presence::Presence;
+use crate::presence::{ASKED_AGAIN, Presence};
 use crate::queue_files::Doubts;
 use crate::queue_table::QueueTable;
 use crate::segment::Segment;
@@ -57,25 +57,28 @@ impl<'a> Replay<'a> {
 
     /// As `run_segment`, up to what is damaged or cannot be read, while the disk reads others.
     fn run_as_far_as_readable(&mut self, segment: &Segment, from: u64) -> Result<u64, StorageError> {
-        let (mut from, mut asked) = (from, None);
+        let (mut from, mut asked) = (from, 0);
         loop {
             let error = match self.run_segment(segment, from) {
                 Err(error) if error.is_unreadable() => error,
                 outcome => return Ok(outcome?.0),
             };
-            // It may fail in passing: it is asked again once others were read, and others once more then.
+            asked = if self.at == from { asked + 1 } else { 1 };
+            if asked > ASKED_AGAIN {
+                return Ok(self.at);
+            }
+            // As in `Presence::read_again`.
             if !self.presence().reads_others(LogOffset(self.at), 1) {
                 return Err(gone(segment, error));
             }
-            if asked == Some(self.at) {
-                return Ok(self.at);
-            }
-            (from, asked) = (self.at, Some(self.at));
+            from = self.at;
         }
     }
 
-    const fn presence(&self) -> Presence<'a> {
-        Presence { segments: self.segments, durable: self.durable, written: self.durable }
+    fn presence(&self) -> Presence<'a> {
+        // After an orderly stop all is durable; nobody knows yet where that ends.
+        let durable = self.durable.min(self.start);
+        Presence { segments: self.segments, durable, written: durable }
     }
 
     /// Where reading begins within a segment. No record need begin at `from`, behind a lost message.
