@@ -92,6 +92,16 @@ impl Presence<'_> {
     }
 }
 
+/// Adds to an error that the disk is gone: damage alone would have been passed over.
+pub(crate) fn gone(segment: &Segment, error: StorageError) -> StorageError {
+    if !error.is_unreadable() {
+        return error;
+    }
+    let problem =
+        format!("neither it nor what is beside it can be read back ({error}). Start again once the disk can be read");
+    StorageError::Damaged { path: segment.file().path().to_owned(), problem }
+}
+
 /// Blocks of a segment below `end`, far from each other.
 fn places(segment: &Segment, end: LogOffset) -> impl Iterator<Item = u64> + use<> {
     let size = end.0.min(segment.end()).saturating_sub(segment.base());

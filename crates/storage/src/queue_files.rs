@@ -18,6 +18,7 @@ use crate::disk::Job;
 use crate::entry_file::{EntryFile, Overwritten, SECTOR_SIZE};
 use crate::error::StorageError;
 use crate::open_files::{OpenFiles, folder_of_all, topic_of_folder};
+use crate::presence::{Presence, gone};
 use crate::queue_index::QueueIndex;
 use crate::queue_table::QueueTable;
 use crate::recover::{self, Rebuild};
@@ -371,7 +372,7 @@ impl Look<'_> {
         file.overwritten_from(count, self.trust.below, !self.trust.none_is_torn)
     }
 
-    /// Whether the log has the record of `entry`, listed at `offset`; `true` also where the segments cannot tell.
+    /// Whether the log has the record of `entry`, listed at `offset`; `true` also where the segments cannot tell, and where the disk cannot read it.
     fn has_record(
         &self,
         entry: Option<Entry>,
@@ -379,10 +380,23 @@ impl Look<'_> {
         offset: QueueOffset,
     ) -> Result<bool, StorageError> {
         let Some(entry) = entry else { return Ok(false) };
-        if entry.is_gap() || !self.trust.segments.iter().any(|segment| segment.contains(entry.log_offset.0)) {
+        let Trust { segments, below, .. } = self.trust;
+        let Some(segment) = segments.iter().find(|segment| segment.contains(entry.log_offset.0)) else {
+            return Ok(true);
+        };
+        if entry.is_gap() {
             return Ok(true);
         }
-        let bytes = recover::bytes_at(self.trust.segments, entry.log_offset)?;
+        let read = || recover::bytes_at(segments, entry.log_offset);
+        let bytes = match read() {
+            Err(error) if error.is_unreadable() => {
+                let presence = Presence { segments, durable: below, written: below };
+                let again = presence.read_again((entry.log_offset, entry.size as usize), read);
+                let Some(bytes) = again.map_err(|error| gone(segment, error))? else { return Ok(true) };
+                bytes
+            }
+            outcome => outcome?,
+        };
         let record = bytes.as_deref().and_then(|bytes| Record::decode(bytes).ok());
         Ok(record.is_some_and(|record| {
             let indexed = self.options.index_rules.apply_to(&record);

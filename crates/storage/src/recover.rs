@@ -403,34 +403,35 @@ fn is_read(outcome: Result<(), StorageError>) -> Result<bool, StorageError> {
     }
 }
 
-/// Reads what may be the record at `offset`; `None` if it cannot be one, cannot be read, or lies before the first segment.
+/// Reads what may be the record at `offset`; `None` if it cannot be one, or lies before the first segment.
 pub(crate) fn bytes_at(segments: &[Arc<Segment>], offset: LogOffset) -> Result<Option<Vec<u8>>, StorageError> {
     let Some(segment) = segments.iter().find(|segment| segment.contains(offset.0)) else { return Ok(None) };
     if offset.0 + record::FILLER_SIZE as u64 > segment.end() {
         return Ok(None);
     }
     let mut bytes = vec![0; record::FILLER_SIZE];
-    if !is_read(segment.file().read_at(&mut bytes, segment.position(offset)))? {
-        return Ok(None);
-    }
+    segment.file().read_at(&mut bytes, segment.position(offset))?;
     match record::kind_at(&bytes) {
         Ok(Kind::Record(size)) if offset.0 + size as u64 <= segment.end() => {
             bytes.resize(size, 0);
-            let is_whole = is_read(segment.file().read_at(&mut bytes, segment.position(offset)))?;
-            Ok(is_whole.then_some(bytes))
+            segment.file().read_at(&mut bytes, segment.position(offset))?;
+            Ok(Some(bytes))
         }
         _ => Ok(None),
     }
 }
 
-/// Whether the record at `offset` has a key of this hash.
+/// Whether the record at `offset` has a key of this hash; `false` if it cannot be read.
 pub(crate) fn has_key(
     segments: &[Arc<Segment>],
     rules: &IndexRules,
     offset: LogOffset,
     hash: u32,
 ) -> Result<bool, StorageError> {
-    let bytes = bytes_at(segments, offset)?;
+    let bytes = match bytes_at(segments, offset) {
+        Err(error) if error.is_unreadable() => None,
+        outcome => outcome?,
+    };
     let record = bytes.as_deref().and_then(|bytes| Record::decode(bytes).ok());
     Ok(record.is_some_and(|record| rules.apply_to(&record).key_hashes().any(|own| own == hash)))
 }

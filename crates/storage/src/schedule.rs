@@ -16,7 +16,7 @@ const SLOW_PERIOD_MS: u64 = 1000;
 const SYNC_INTERVAL_MIN: Duration = Duration::from_millis(1);
 
 /// Producers that waited for a sync together are waited for no longer than this, also after a sync that hung.
-const TOGETHER_MAX: Duration = Duration::from_millis(20);
+const TOGETHER_MAX: Duration = Duration::from_millis(200);
 
 /// Whether appending threads write what they append.
 #[derive(Clone, Copy, Debug, Default)]

@@ -108,6 +108,10 @@ impl<'a> Window<'a> {
                     (at, is_behind_bad) = (block_end, true);
                     continue;
                 }
+                // A record that begins in it is not whole if the next one is bad; if that is not, the read failed in passing.
+                Err(_) if block_end < segment.end() && !self.is_bad(block_end, RECORD_SIZE_MIN, &mut is_damaged)? => {
+                    continue;
+                }
                 Err(_) => in_block,
             };
             match record::find(self.at(at, size)?, LogOffset(at)) {
@@ -176,6 +180,29 @@ mod tests {
                 let found = Window::new(&segment).search(from..segment.end(), |_, _| Ok(true), |_, _, _| Ok(true));
                 assert_eq!(found.expect("reads"), Some(at), "from {from}");
             }
+        }
+    }
+
+    #[test]
+    fn a_record_is_found_across_blocks_though_they_could_not_be_read_for_a_moment() {
+        let faulty = FaultyDisk::over(&MemoryDisk::new());
+        let disk = Disk::new(faulty.clone());
+        disk.create_directory(Path::new("/log")).expect("makes");
+        let segment = Segment::open(&disk, Path::new("/log"), 0, 1 << 20).expect("opens");
+        segment.file().write_at(&vec![0x21; 16_384], 0).expect("writes");
+        write_head(&segment, 8180);
+        write_head(&segment, 12_000);
+        for (passes, times) in (0..30).flat_map(|passes| (1..4).map(move |times| (passes, times))) {
+            faulty.fail(Failure::unreadable("log", 0..4096, 5));
+            faulty.fail(Failure::unreadable("log", 0..1 << 20, 5).after(passes).times(times));
+            // The disk is asked again for what it could not read, until it can or surely cannot.
+            let is_damaged = |window: &mut Window<'_>, at, size| {
+                let mut asked = std::iter::repeat_with(|| window.at(at, size).is_err());
+                Ok(asked.by_ref().take(8).all(|is_bad| is_bad))
+            };
+            let found = Window::new(&segment).search(0..segment.end(), |_, _| Ok(true), is_damaged);
+            assert_eq!(found.expect("reads"), Some(8180), "{passes}, {times}");
+            faulty.heal();
         }
     }
 

@@ -136,6 +136,8 @@ impl DiskFile {
         let start = memory.as_ptr().align_offset(BLOCK_SIZE);
         let aligned = memory.get_mut(start..start.saturating_add(BLOCK_SIZE))?;
         let position = block * BLOCK_SIZE as u64;
+        // Some file systems read from the page cache though they were asked not to.
+        self.wont_need(position, BLOCK_SIZE as u64);
         match self.noted(Operation::Read, |handle| handle.read(aligned, position, Reading::Directly)) {
             Ok(count) => aligned.iter().take(count).any(|byte| *byte != 0).then_some(true),
             Err(_) => Some(false),

@@ -13,7 +13,7 @@ use format::record::{self, Kind};
 use super::restore::newest_of;
 use super::{Content, Recovery, Replay};
 use crate::error::StorageError;
-use crate::presence::{ASKED_AGAIN, Presence};
+use crate::presence::{ASKED_AGAIN, Presence, gone};
 use crate::queue_files::Doubts;
 use crate::queue_table::QueueTable;
 use crate::segment::Segment;
@@ -202,14 +202,4 @@ fn settle_doubts(
         }
     }
     Ok(())
-}
-
-/// Adds to an error that the disk is gone: damage alone would have been passed over.
-fn gone(segment: &Segment, error: StorageError) -> StorageError {
-    if !error.is_unreadable() {
-        return error;
-    }
-    let problem =
-        format!("neither it nor what is beside it can be read back ({error}). Start again once the disk can be read");
-    StorageError::Damaged { path: segment.file().path().to_owned(), problem }
 }
