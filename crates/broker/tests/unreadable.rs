@@ -169,6 +169,22 @@ fn a_checkpoint_that_cannot_be_read_stops_the_start_and_without_it_all_is_there(
     }
 }
 
+/// What it tells of may be nowhere else.
+#[test]
+fn a_snapshot_of_the_state_that_cannot_be_read_stops_the_start_unless_that_passes() {
+    for is_killed in [false, true] {
+        let (disk, opened) = open_without("data/state", is_killed);
+        let told = opened.map(drop).expect_err("the start is refused");
+        assert!(told.contains("/data/state") && told.contains("Start again once the disk can be read"), "{told}");
+        disk.heal();
+        for times in [1, 2] {
+            disk.fail(Failure::unreadable("data/state", 0..4096, EIO).times(times));
+            let bench = Bench { broker: start(&disk).expect("opens"), now: START };
+            assert_eq!(bodies(&bench, 0), ["one"], "killed: {is_killed}");
+        }
+    }
+}
+
 #[test]
 fn an_abort_file_that_cannot_be_read_stops_no_start() {
     let (disk, opened) = open_without("abort", true);

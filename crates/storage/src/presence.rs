@@ -9,12 +9,9 @@ use std::sync::Arc;
 
 use base::LogOffset;
 
-use crate::disk::BLOCK_SIZE;
+use crate::disk::{ASKED_AGAIN, BLOCK_SIZE};
 use crate::error::StorageError;
 use crate::segment::Segment;
-
-/// So often what cannot be read is asked again, each time after the disk has read others.
-pub(crate) const ASKED_AGAIN: usize = 2;
 
 /// So many places of a segment are tried at least, if it has them, and so many other segments at most.
 const PLACES_TRIED: u64 = 5;

@@ -324,7 +324,12 @@ impl Look<'_> {
                 rebuild.set_aside(&path)?;
             }
         }
-        Ok(self.at(folder)?.unwrap_or_default())
+        self.at(folder)?.ok_or_else(|| StorageError::Damaged {
+            path: directory.clone(),
+            problem:
+                "its files could be read one by one, and together they cannot. Start again once the disk can be read"
+                    .to_owned(),
+        })
     }
 
     /// The only file of a queue, which begins with byte `start`, is about to be set aside. Should the log have none of its records any

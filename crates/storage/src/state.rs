@@ -83,6 +83,8 @@ pub struct SnapshotContent {
     pub frames: Vec<SnapshotFrame>,
     /// Whether something behind the last of them was not readable.
     pub is_cut: bool,
+    /// Why the disk could not read the file at all, if it could not.
+    pub unreadable: Option<String>,
 }
 
 /// A part of a snapshot.
@@ -141,7 +143,8 @@ impl Snapshot {
         let mut snapshot = Self { disk: disk.clone(), path: directory.join(FILE), base_size: 0, size: 0 };
         let bytes = match disk.read_file(&snapshot.path) {
             Err(error) if error.is_unreadable() => {
-                return Ok((snapshot, SnapshotContent { is_cut: true, ..SnapshotContent::default() }));
+                let unreadable = Some(error.to_string());
+                return Ok((snapshot, SnapshotContent { is_cut: true, unreadable, ..SnapshotContent::default() }));
             }
             read => read?.unwrap_or_default(),
         };
@@ -252,7 +255,7 @@ mod tests {
             changes: changes.to_vec(),
         };
         let frames = [(100, &b"all of it"[..]), (200, b""), (300, b"more")].map(frame).to_vec();
-        let whole = SnapshotContent { frames, is_cut: false };
+        let whole = SnapshotContent { frames, ..SnapshotContent::default() };
         assert_eq!(read(&disk), whole);
         assert_eq!(read(&Disk::new(memory.after_restart_of_the_machine())), whole);
     }

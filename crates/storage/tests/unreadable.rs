@@ -70,6 +70,37 @@ fn a_file_of_entries_that_a_start_cannot_read_is_made_again() {
     }
 }
 
+/// It fails where the queue is looked at, and once more where it is looked at again.
+#[test]
+fn a_disk_that_goes_twice_while_a_queue_is_looked_at_costs_it_no_entry() {
+    for passes in 0..80 {
+        let (disk, options) = closed();
+        disk.fail(Failure::unreadable("consumequeue/orders/0", 0..160, EIO).times(1));
+        disk.fail(Failure::unreadable("consumequeue/orders/0", 0..160, EIO).after(passes).times(1));
+        drop(Store::open(options.clone(), Arc::default(), &mut |_: RecoveryProgress| ()));
+        disk.heal();
+        verify(&disk, 0..=0, &format!("{passes} reads between"));
+    }
+}
+
+#[test]
+fn keys_whose_folder_seems_to_be_missing_for_a_moment_are_found_once_each() {
+    for passes in 0..8 {
+        let (disk, options) = closed();
+        disk.fail(Failure::error(Operation::Examine, EIO).at("data/index").after(passes).times(1));
+        let started = Store::open(options.clone(), Arc::default(), &mut |_: RecoveryProgress| ());
+        disk.heal();
+        if let Ok((store, _)) = started {
+            orders::append_to(&store, 0);
+            store.close().expect("closes");
+        }
+        let (store, _) = open(&options);
+        store.close().expect("closes");
+        drop(store);
+        verify(&disk, 0..=1, &format!("the look behind {passes} others failed"));
+    }
+}
+
 /// Number 25 lies in two sectors: a power cut may have left half of it, so its record is looked at.
 #[test]
 fn a_record_that_cannot_be_read_for_a_moment_or_at_all_costs_its_queue_no_entry() {
@@ -178,9 +209,11 @@ fn a_document_that_cannot_be_read_is_replaced_by_its_backup() {
     let (store, _) = open(&options);
     store.write_document("topics.json", r#"{"version":1}"#).expect("writes");
     store.write_document("topics.json", r#"{"version":2}"#).expect("writes");
-    disk.fail(Failure::unreadable("config/topics.json", 0..2, EIO).times(1));
-    let found = store.read_document("topics.json").expect("reads").expect("a document");
-    assert_eq!(found["version"], 1);
+    for (times, version) in [(1, 2), (2, 2), (3, 1)] {
+        disk.fail(Failure::unreadable("config/topics.json", 0..2, EIO).times(times));
+        let found = store.read_document("topics.json").expect("reads").expect("a document");
+        assert_eq!(found["version"], version, "read badly {times} times");
+    }
     disk.fail(Failure::unreadable("config/topics.json", 0..2, EIO));
     let error = store.read_document("topics.json").expect_err("neither can be read").to_string();
     assert!(error.contains("topics.json is damaged") && error.contains("restore"), "{error}");

@@ -122,6 +122,14 @@ impl OpenedState {
     fn read(options: &storage::Options, log_end: LogOffset) -> Result<Self, StorageError> {
         let (disk, directory) = (&options.disk, &options.directory);
         let (snapshot, mut content) = Snapshot::open(disk, directory)?;
+        if let Some(problem) = content.unreadable {
+            // The log alone may tell of queues no more, whose messages would be removed then.
+            let problem = format!(
+                "it cannot be read ({problem}). Start again once the disk can be read; if it never can, restore the file from a copy, \
+                 or remove it to go on with what documents in config and the log tell"
+            );
+            return Err(StorageError::Damaged { path: directory.join("state"), problem });
+        }
         if content.is_cut {
             tracing::error!(
                 readable = content.readable(),

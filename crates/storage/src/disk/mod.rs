@@ -35,6 +35,9 @@ use waits::{NotedPath, Waits};
 
 use crate::error::StorageError;
 
+/// So often what cannot be read is asked for again before it counts as damaged.
+pub(crate) const ASKED_AGAIN: usize = 2;
+
 /// How to open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
@@ -282,8 +285,18 @@ impl Disk {
         self.examine(path).ok().map(|state| state.modified_ms)
     }
 
-    /// Reads a whole small file; `None` if it does not exist.
+    /// Reads a whole small file; `None` if it does not exist. What the disk cannot read is asked for again, since it may fail in passing.
     pub fn read_file(&self, path: &Path) -> Result<Option<Vec<u8>>, StorageError> {
+        let mut outcome = self.read_file_once(path);
+        for _ in 0..ASKED_AGAIN {
+            if outcome.as_ref().is_err_and(StorageError::is_unreadable) {
+                outcome = self.read_file_once(path);
+            }
+        }
+        outcome
+    }
+
+    fn read_file_once(&self, path: &Path) -> Result<Option<Vec<u8>>, StorageError> {
         let opened = match self.open_as(path, Opening::ReadOnly) {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

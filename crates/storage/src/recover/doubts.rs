@@ -12,8 +12,9 @@ use format::record::{self, Kind};
 
 use super::restore::newest_of;
 use super::{Content, Recovery, Replay};
+use crate::disk::ASKED_AGAIN;
 use crate::error::StorageError;
-use crate::presence::{ASKED_AGAIN, Presence, gone};
+use crate::presence::{Presence, gone};
 use crate::queue_files::Doubts;
 use crate::queue_table::QueueTable;
 use crate::segment::Segment;

@@ -339,7 +339,8 @@ fn open_key_index(
         rebuild.begin()?;
     }
     let has_key = |offset: LogOffset, hash: u32| recover::has_key(segments, &options.index_rules, offset, hash);
-    let sure_keys = Sure { below: sure, has_key: &has_key };
+    // If the folder only seems to be missing, all its keys are added again.
+    let sure_keys = Sure { below: if was_there { sure } else { start_of(segments) }, has_key: &has_key };
     let mut set_aside = |path: &Path| rebuild.set_aside(path);
     let index = KeyIndex::open(&options.disk, directory, shape, sure_keys, &mut set_aside)?;
     let is_usable = was_there && rebuild.unusable.len() == unusable_before;
