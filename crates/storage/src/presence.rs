@@ -26,8 +26,8 @@ pub(crate) struct Presence<'a> {
 }
 
 impl Presence<'_> {
-    /// What `read`, which has failed to read `size` bytes at `offset`, reads when it is asked again, since it may fail in passing; `None` if the disk
-    /// cannot read them but others.
+    /// What `read` reads of `size` bytes at `offset`; where it cannot, it is asked again, since it may fail in passing. `None` if the disk cannot
+    /// read them but others.
     pub(crate) fn read_again<T>(
         &self,
         (offset, size): (LogOffset, usize),

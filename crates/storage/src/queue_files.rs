@@ -392,16 +392,10 @@ impl Look<'_> {
         if entry.is_gap() {
             return Ok(true);
         }
+        let presence = Presence { segments, durable: below, written: below };
         let read = || recover::bytes_at(segments, entry.log_offset);
-        let bytes = match read() {
-            Err(error) if error.is_unreadable() => {
-                let presence = Presence { segments, durable: below, written: below };
-                let again = presence.read_again((entry.log_offset, entry.size as usize), read);
-                let Some(bytes) = again.map_err(|error| gone(segment, error))? else { return Ok(true) };
-                bytes
-            }
-            outcome => outcome?,
-        };
+        let read = presence.read_again((entry.log_offset, entry.size as usize), read);
+        let Some(bytes) = read.map_err(|error| gone(segment, error))? else { return Ok(true) };
         let record = bytes.as_deref().and_then(|bytes| Record::decode(bytes).ok());
         Ok(record.is_some_and(|record| {
             let indexed = self.options.index_rules.apply_to(&record);

@@ -145,6 +145,14 @@ mod tests {
     use super::*;
     use crate::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
 
+    fn segment_of(size: u64) -> (FaultyDisk, Segment) {
+        let faulty = FaultyDisk::over(&MemoryDisk::new());
+        let disk = Disk::new(faulty.clone());
+        disk.create_directory(Path::new("/log")).expect("makes");
+        let segment = Segment::open(&disk, Path::new("/log"), 0, size).expect("opens");
+        (faulty, segment)
+    }
+
     /// What a search takes for the front of a record at `at`.
     fn write_head(segment: &Segment, at: u64) {
         let mut head = vec![0; RECORD_SIZE_MIN];
@@ -155,10 +163,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_tried_once_from_before_it() {
-        let faulty = FaultyDisk::over(&MemoryDisk::new());
-        let disk = Disk::new(faulty.clone());
-        disk.create_directory(Path::new("/log")).expect("makes");
-        let segment = Segment::open(&disk, Path::new("/log"), 0, 3 * WINDOW_SIZE as u64).expect("opens");
+        let (faulty, segment) = segment_of(3 * WINDOW_SIZE as u64);
         // In one large read, and where it is.
         faulty.fail(Failure::unreadable("log", 8192..8193, 5).times(2));
         let mut window = Window::new(&segment);
@@ -168,10 +173,7 @@ mod tests {
 
     #[test]
     fn a_record_is_found_across_blocks_though_one_behind_cannot_be_read() {
-        let faulty = FaultyDisk::over(&MemoryDisk::new());
-        let disk = Disk::new(faulty.clone());
-        disk.create_directory(Path::new("/log")).expect("makes");
-        let segment = Segment::open(&disk, Path::new("/log"), 0, 1 << 20).expect("opens");
+        let (faulty, segment) = segment_of(1 << 20);
         faulty.fail(Failure::unreadable("log", 20_000..20_001, 5));
         for at in 4000..4200_u64 {
             segment.file().write_at(&vec![0x21; 16_384], 0).expect("writes");
@@ -185,10 +187,7 @@ mod tests {
 
     #[test]
     fn a_record_is_found_across_blocks_though_they_could_not_be_read_for_a_moment() {
-        let faulty = FaultyDisk::over(&MemoryDisk::new());
-        let disk = Disk::new(faulty.clone());
-        disk.create_directory(Path::new("/log")).expect("makes");
-        let segment = Segment::open(&disk, Path::new("/log"), 0, 1 << 20).expect("opens");
+        let (faulty, segment) = segment_of(1 << 20);
         segment.file().write_at(&vec![0x21; 16_384], 0).expect("writes");
         write_head(&segment, 8180);
         write_head(&segment, 12_000);
@@ -208,10 +207,7 @@ mod tests {
 
     #[test]
     fn a_search_asks_once_for_each_block_of_a_stretch_that_cannot_be_read() {
-        let faulty = FaultyDisk::over(&MemoryDisk::new());
-        let disk = Disk::new(faulty.clone());
-        disk.create_directory(Path::new("/log")).expect("makes");
-        let segment = Segment::open(&disk, Path::new("/log"), 0, 1 << 20).expect("opens");
+        let (faulty, segment) = segment_of(1 << 20);
         segment.file().write_at(&vec![0x21; 1 << 20], 0).expect("writes");
         let (begin, end) = (10 * BLOCK_SIZE as u64, 110 * BLOCK_SIZE as u64);
         // Within it, and behind it.

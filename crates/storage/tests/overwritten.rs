@@ -72,6 +72,17 @@ fn write_over(disk: &FaultyDisk, from: u64, count: u64) {
     write(disk, from as usize * LANE_ENTRY_SIZE, &vec![0x21; count as usize * LANE_ENTRY_SIZE]);
 }
 
+/// A closed store with messages of the lane, whose entries are written over from the sixth on; what they were.
+fn written_over(disk: &FaultyDisk, options: Options, messages: u64) -> Vec<(QueueOffset, Entry)> {
+    let store = open(options);
+    (0..messages).for_each(|_| append(&store, &[b'x'; 200], &[(LANE, None)]));
+    let before = entries(&lane(&store, LANE));
+    store.close().expect("closes");
+    drop(store);
+    write_over(disk, 5, messages - 5);
+    before
+}
+
 /// Messages of the lane, and a log that begins behind them.
 fn with_none_in_log(disk: &FaultyDisk, messages: u64) -> Store {
     let store = open(options(disk));
@@ -672,12 +683,7 @@ fn a_disk_that_is_gone_for_a_while_costs_no_message() {
         for times in [1, 3, 10, 100] {
             let disk = FaultyDisk::over(&MemoryDisk::new());
             let options = || Options { segment_size: 1 << 15, ..options(&disk) };
-            let store = open(options());
-            (0..200).for_each(|_| append(&store, &[b'x'; 200], &[(LANE, None)]));
-            let before = entries(&lane(&store, LANE));
-            store.close().expect("closes");
-            drop(store);
-            write_over(&disk, 5, 195);
+            let before = written_over(&disk, options(), 200);
             disk.fail(Failure::unreadable("commitlog", 0..u64::MAX, EIO).after(passes).times(times));
             let started = Store::open(options(), Arc::default(), &mut |_: RecoveryProgress| ());
             drop(started.inspect(|(_, recovery)| assert_eq!(recovery.damaged, [], "{passes} {times}")));
@@ -694,11 +700,7 @@ fn a_disk_that_goes_twice_costs_no_message() {
         for (first, second) in [(2, 1), (2, 2), (2, 3), (2, 5), (3, 3)] {
             let disk = FaultyDisk::over(&MemoryDisk::new());
             let options = || Options { segment_size: 1 << 15, ..options(&disk) };
-            let store = open(options());
-            (0..200).for_each(|_| append(&store, &[b'x'; 200], &[(LANE, None)]));
-            store.close().expect("closes");
-            drop(store);
-            write_over(&disk, 5, 195);
+            written_over(&disk, options(), 200);
             let gone = |after, times| Failure::unreadable("commitlog", 0..u64::MAX, EIO).after(after).times(times);
             disk.fail(gone(passes, first));
             disk.fail(gone(passes + first + gap, second));
@@ -714,11 +716,7 @@ fn a_disk_that_goes_twice_costs_no_message() {
 fn a_large_part_of_the_only_segment_that_cannot_be_read_refuses_no_start() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
     let options = || Options { segment_size: 1 << 20, ..options(&disk) };
-    let store = open(options());
-    (0..100).for_each(|_| append(&store, &[b'x'; 200], &[(LANE, None)]));
-    store.close().expect("closes");
-    drop(store);
-    write_over(&disk, 5, 95);
+    written_over(&disk, options(), 100);
     disk.fail(Failure::unreadable("commitlog", 4096..32_000, EIO));
     assert_eq!(ends(&open(options())), (100, 100));
 }
@@ -827,12 +825,7 @@ fn a_damaged_message_behind_one_that_cannot_be_read_is_told_of() {
 fn a_large_part_of_a_segment_that_cannot_be_read_refuses_no_start() {
     let disk = FaultyDisk::over(&MemoryDisk::new());
     let options = || Options { segment_size: 1 << 15, ..options(&disk) };
-    let store = open(options());
-    (0..300).for_each(|_| append(&store, &[b'x'; 200], &[(LANE, None)]));
-    let before = entries(&lane(&store, LANE));
-    store.close().expect("closes");
-    drop(store);
-    write_over(&disk, 5, 295);
+    let before = written_over(&disk, options(), 300);
     disk.fail(Failure::unreadable("commitlog/00000000000000000000", 4096..1 << 15, EIO));
     // Where those begin is bad, too.
     for base in 1..3 {
