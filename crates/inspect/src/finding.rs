@@ -183,6 +183,9 @@ kinds! {
     StateNewer, Warning, "state-newer",
         "A newer Sluice has written it: this one does not start on the directory.",
         "Start the newer Sluice again.";
+    StateUnreadable, Damage, "state-unreadable",
+        "No start goes on while the disk cannot read the file: queues that only it tells of would be removed with their messages.",
+        "Try again once the disk can be read; else restore the file from a copy, or copy what can be read of it: whole frames at its beginning count.";
     SnapshotUnreadable, Damage, "snapshot-unreadable",
         "No start goes on with this snapshot, though its checksums are right.",
         "Keep a copy and report it; without the file `state` a start takes documents and log.";

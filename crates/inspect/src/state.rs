@@ -47,7 +47,9 @@ impl State {
             records: 0,
             content,
         };
-        if state.content.is_cut {
+        if let Some(problem) = &state.content.unreadable {
+            findings.add(Kind::StateUnreadable, FILE, None, problem.clone());
+        } else if state.content.is_cut {
             let whole: u64 = state.content.frames.iter().map(storage::SnapshotFrame::size).sum();
             findings.add(Kind::SnapshotDamaged, FILE, Some(whole), state.content.readable());
         }

@@ -13,7 +13,7 @@ use format::document::{GroupDocument, TopicDocument};
 use format::record::Record;
 use format::state::{self, STATE_TOPIC, STATE_VERSION};
 use inspect::{DumpOptions, Dumped, Finding, Kind, Report};
-use storage::disk::Disk;
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
 use storage::{Snapshot, SnapshotFrame};
 use tempfile::TempDir;
 use testkit::{ManualHost, at, broker_options};
@@ -185,6 +185,34 @@ fn a_snapshot_that_no_start_goes_on_with_is_told_with_its_frame() {
         let file = OpenOptions::new().write(true).open(directory.path().join("state")).expect("opens");
         file.set_len(size).expect("cuts");
     }
+}
+
+/// The directory in the memory of a disk that fails on demand.
+fn copied(directory: &Path) -> FaultyDisk {
+    let faulty = FaultyDisk::over(&MemoryDisk::new());
+    let disk = Disk::new(faulty.clone());
+    let mut folders = vec![directory.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("lists").map(|entry| entry.expect("an entry").path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else {
+                disk.replace_file(&entry, &fs::read(&entry).expect("reads")).expect("writes");
+            }
+        }
+    }
+    faulty
+}
+
+#[test]
+fn a_state_that_the_disk_cannot_read_is_told_as_what_stops_a_start() {
+    let directory = directory(false);
+    let disk = copied(directory.path());
+    disk.fail(Failure::unreadable(directory.path().join("state").to_str().expect("a name"), 0..8, 5));
+    let options = storage::Options { disk: Disk::new(disk), ..options(directory.path()) };
+    let report = inspect::check(&options, false, &mut |_| ()).expect("checks");
+    let found: Vec<_> = report.findings.iter().filter(|finding| finding.file == "state").collect();
+    assert_eq!(found.iter().map(|finding| finding.kind).collect::<Vec<_>>(), [Kind::StateUnreadable], "{found:#?}");
 }
 
 #[test]

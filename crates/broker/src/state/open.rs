@@ -125,8 +125,9 @@ impl OpenedState {
         if let Some(problem) = content.unreadable {
             // The log alone may tell of queues no more, whose messages would be removed then.
             let problem = format!(
-                "it cannot be read ({problem}). Start again once the disk can be read; if it never can, restore the file from a copy, \
-                 or remove it to go on with what documents in config and the log tell"
+                "it cannot be read ({problem}). Start again once the disk can be read; if it never can, restore the file from a copy, or \
+                 copy what can be read of it: whole frames at its beginning count. Without it, queues that only it tells of are removed \
+                 with their messages"
             );
             return Err(StorageError::Damaged { path: directory.join("state"), problem });
         }
