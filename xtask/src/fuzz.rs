@@ -131,7 +131,7 @@ fn toolchain() -> Result<Toolchain, String> {
 /// Brings the inputs of a target into a folder, or those of the folder into the archive that is kept.
 fn inputs(task: &str, target: &str, folder: &Path) -> Command {
     let mut command = Command::new("cargo");
-    command.args(["run", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--package", "fuzz-targets"]);
+    command.args(["run", "--quiet", "--package", "fuzz-targets"]);
     command.args(["--example", "inputs", task, target]).arg(folder).current_dir(root());
     command
 }

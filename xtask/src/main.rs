@@ -30,7 +30,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy                         check the rules of the house that no lint knows
-  test [--quick]               tidy, clippy, tests, fuzz replay, instructions, release build, conformance suites
+  test [--quick]               tidy, clippy, tests, instructions, release build, conformance suites
                                (--quick leaves out the last three)
   ci                           versions of the tools, then the same as test
   fuzz [TARGET] [--seconds N]  fuzz one target, or each after the other (60 seconds each)

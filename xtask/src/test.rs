@@ -29,7 +29,6 @@ fn plan(extent: Extent, has_conformance: bool, has_valgrind: bool) -> Vec<Step> 
         Step::cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
         Step::cargo("clippy of shipped code", "shipped"),
         Step::cargo("tests", tests(has_conformance)),
-        Step::cargo("fuzz replay", "test --manifest-path fuzz/Cargo.toml --package fuzz-targets"),
     ];
     if extent == Extent::Full {
         steps.push(if has_valgrind {
@@ -104,13 +103,7 @@ mod tests {
 
     #[test]
     fn quick_leaves_out_what_needs_a_release_build() {
-        let quick = [
-            ("tidy", false),
-            ("clippy", false),
-            ("clippy of shipped code", false),
-            ("tests", false),
-            ("fuzz replay", false),
-        ];
+        let quick = [("tidy", false), ("clippy", false), ("clippy of shipped code", false), ("tests", false)];
         assert_eq!(names(Extent::Quick, true), quick);
         let full = |is_skipped| {
             let of_release = [

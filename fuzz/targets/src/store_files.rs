@@ -36,7 +36,7 @@ fn append(store: &Store, topic: &TopicName, queue: u32, body: &[u8]) -> LogOffse
     let properties: &[&[u8]] = &[b"KEYS\x01k\x02DELAY\x011\x02"];
     let draft = Draft { properties, ..testkit::draft(topic.as_str(), QueueId(queue), body) };
     let mut batch = store.begin_batch(0);
-    testkit::push(&store, &mut batch, &index, &draft);
+    testkit::push(store, &mut batch, &index, &draft);
     let appended = store.append(batch, Timestamp(1_700_000_000_000)).expect("an append");
     store.write_staged().expect("a write");
     appended.records[0].log_offset
