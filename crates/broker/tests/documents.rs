@@ -217,5 +217,5 @@ fn a_document_that_does_not_fit_takes_no_room_from_the_log() {
     memory.set_capacity(before + (100 << 10));
     bench.broker.save(START).expect_err("there is no room");
     assert_eq!(used(), before);
-    assert!(!disk.exists(Path::new("/data/config/subscriptionGroup.json.tmp")));
+    assert!(!disk.exists(Path::new("/data/config/subscriptionGroup.json.tmp")).expect("looks"));
 }

@@ -460,7 +460,8 @@ fn queues_that_a_topic_lost_go_with_their_last_message_and_its_own_stay() {
     }
     bench.broker.checkpoint(START).expect("checkpoint");
     let disk = Disk::new(memory.clone());
-    let is_there = |queue: u32| disk.exists(&Path::new("/data/consumequeue/orders").join(queue.to_string()));
+    let is_there =
+        |queue: u32| disk.exists(&Path::new("/data/consumequeue/orders").join(queue.to_string())).expect("looks");
     let clean = || bench.broker.removals.expired_queues().expect("looks");
     // Queue 2 never had a message.
     assert_eq!((clean(), is_there(0), is_there(3)), (1, true, true), "queue 3 has one still");

@@ -191,7 +191,7 @@ fn an_abort_file_that_cannot_be_read_stops_no_start() {
     let bench = Bench { broker: opened.expect("opens"), now: START };
     assert_eq!(bodies(&bench, 0), ["one"]);
     bench.broker.close(START).expect("closes");
-    assert!(!Disk::new(disk).exists(Path::new("/data/abort")), "an orderly stop");
+    assert!(!Disk::new(disk).exists(Path::new("/data/abort")).expect("looks"), "an orderly stop");
 }
 
 /// One read fails once; asked again the disk answers. A message that waits for its time is worth asking again.

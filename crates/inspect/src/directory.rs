@@ -27,7 +27,7 @@ pub(crate) fn checkpoint(
     findings: &mut Findings,
 ) -> Result<Checkpoint, StorageError> {
     let path = root.join("checkpoint");
-    if !disk.exists(&path) {
+    if !disk.exists(&path)? {
         if has_log {
             findings.add(Kind::CheckpointMissing, "checkpoint", None, "it is missing");
         }

@@ -79,7 +79,8 @@ impl Keys {
         keys.judge_sizes(findings);
         keys.names.reverse();
         keys.files = keys.names.len() as u64;
-        keys.is_there = disk.exists(&keys.directory);
+        // Where the disk cannot tell, the list above could not be read either.
+        keys.is_there = disk.exists(&keys.directory).unwrap_or(true);
         keys
     }
 

@@ -285,7 +285,7 @@ fn log_directory(root: &Path, log_directory: Option<&Path>) -> PathBuf {
 
 /// A missing directory is a mistake in the command, not an empty store.
 fn must_exist(disk: &Disk, path: &Path) -> Result<(), StorageError> {
-    if disk.exists(path) {
+    if disk.exists(path)? {
         return Ok(());
     }
     Err(StorageError::io("find", path)(std::io::ErrorKind::NotFound.into()))

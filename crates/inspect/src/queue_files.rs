@@ -54,12 +54,13 @@ pub(crate) struct QueueFiles {
 impl QueueFiles {
     /// Lists the queues of the data directory `root`. Files of topics' queues, and of lanes, usually have so many entries.
     pub(crate) fn open(disk: &Disk, root: &Path, usual_entries: [u64; 2], findings: &mut Findings) -> Self {
-        let has = |folder: &str| disk.exists(&root.join(folder));
-        let own_folder = Path::new(folder_of_all(true)).parent().unwrap_or(root);
+        // What the disk cannot tell is not missing: that it cannot be listed is told of below.
+        let has = |folder: &str| disk.exists(&root.join(folder)).unwrap_or(true);
+        let own_folder = Path::new(folder_of_all(true)).parent().and_then(Path::to_str).unwrap_or_default();
         let mut files = Self {
             disk: disk.clone(),
             root: root.to_owned(),
-            is_there: [has(folder_of_all(false)), has(folder_of_all(true)) || !disk.exists(&root.join(own_folder))],
+            is_there: [has(folder_of_all(false)), has(folder_of_all(true)) || !has(own_folder)],
             file_sizes: [0; 2],
             page_entries: 0,
             topics: Vec::new(),

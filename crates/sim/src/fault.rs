@@ -74,7 +74,7 @@ impl Sector {
     }
 
     /// Whether the disk still reads most other blocks of its segment beside each that it does not read, of a log that is on it up to `durable`:
-    /// else nobody can tell such a record from a disk that is gone.
+    /// a store looks at a few of them to tell such a record from a disk that is gone.
     pub(crate) fn leaves_most(&self, lost: &[Self], durable: u64, segment_size: u64) -> bool {
         let Some(in_log) = &self.in_log else { return true };
         let size = (durable + self.range.start).saturating_sub(in_log.start).min(segment_size);

@@ -42,7 +42,7 @@ impl Begun {
         let text = format!("{}\n{}\n", std::process::id(), disk.boot().unwrap_or_default());
         match disk.replace_file(&root.join(NAME), text.as_bytes()) {
             // On a full disk an existing file will do: an old boot ID only makes the next start trust less.
-            Err(error) if error.is_disk_full() && disk.exists(&root.join(NAME)) => return Ok(()),
+            Err(error) if error.is_disk_full() && disk.exists(&root.join(NAME))? => return Ok(()),
             written => written?,
         }
         disk.remove_file(&root.join(format!("{NAME}.bak")))

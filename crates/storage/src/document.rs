@@ -32,7 +32,7 @@ pub fn read_as<T>(
     };
     match read_one(disk, &backup, &parse)? {
         Some(Ok(value)) => return Ok(Some(value)),
-        None if !disk.exists(&path) => return Ok(None),
+        None if !disk.exists(&path)? => return Ok(None),
         _ => {}
     }
     Err(StorageError::Damaged {

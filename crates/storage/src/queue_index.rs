@@ -22,6 +22,7 @@ use format::entry_form::EntryForm;
 use format::queue_entry::{Entry, GAP};
 use parking_lot::Mutex;
 
+use crate::disk::asked_again;
 use crate::error::StorageError;
 use crate::open_files::OpenFiles;
 use crate::search::first_kept;
@@ -252,7 +253,8 @@ impl QueueIndex {
         self.message_queue?;
         let file = self.files.existing(&self.path(offset / self.entries_per_file), ReadMode::MayWait).ok()?;
         let mut bytes = vec![0; self.form().size() as usize];
-        file.read_at(&mut bytes, offset % self.entries_per_file * self.form().size()).ok()?;
+        let position = offset % self.entries_per_file * self.form().size();
+        asked_again(StorageError::is_unreadable, || file.read_at(&mut bytes, position)).ok()?;
         self.form().decode(offset, &bytes).filter(Entry::has_record)
     }
 

@@ -38,6 +38,7 @@ use format::record::{self, Kind, Parts, Record};
 
 use crate::checkpoint::Checkpoint;
 use crate::damage::problem_of;
+use crate::disk::asked_again;
 use crate::error::StorageError;
 use crate::key_index::KeyIndex;
 use crate::queue_files::{Doubts, Ends};
@@ -428,7 +429,7 @@ pub(crate) fn has_key(
     offset: LogOffset,
     hash: u32,
 ) -> Result<bool, StorageError> {
-    let bytes = match bytes_at(segments, offset) {
+    let bytes = match asked_again(StorageError::is_unreadable, || bytes_at(segments, offset)) {
         Err(error) if error.is_unreadable() => None,
         outcome => outcome?,
     };

@@ -84,6 +84,7 @@ impl<'a> Window<'a> {
         let until = range.end.min((segment.end() + 1).saturating_sub(RECORD_SIZE_MIN as u64));
         // Up to here something cannot be read, and blocks are read one by one; whether that before `at` could not.
         let (mut short_until, mut is_behind_bad) = (at, false);
+        let mut asked_again_at = None;
         while at < until {
             let Some(data) = segment.file().next_data(at - segment.base()) else { return Ok(None) };
             at = at.max(segment.base() + data);
@@ -109,7 +110,12 @@ impl<'a> Window<'a> {
                     continue;
                 }
                 // A record that begins in it is not whole if the next one is bad; if that is not, the read failed in passing.
-                Err(_) if block_end < segment.end() && !self.is_bad(block_end, RECORD_SIZE_MIN, &mut is_damaged)? => {
+                Err(_)
+                    if asked_again_at != Some(at)
+                        && block_end < segment.end()
+                        && !self.is_bad(block_end, RECORD_SIZE_MIN, &mut is_damaged)? =>
+                {
+                    asked_again_at = Some(at);
                     continue;
                 }
                 Err(_) => in_block,

@@ -127,7 +127,7 @@ fn a_log_that_begins_later_has_the_leaders_bytes_in_the_leaders_segments() {
     follow(&store, segment, &log.slice(segment as usize..)).expect("follows");
     store.sync().expect("syncs");
     let disk = Disk::new(memory);
-    assert!(!disk.exists(&orders::segment_path(Path::new("/data"), 0)));
+    assert!(!disk.exists(&orders::segment_path(Path::new("/data"), 0)).expect("looks"));
     for base in (segment..log.len() as u64).step_by(segment as usize) {
         let found = disk.read_file(&orders::segment_path(Path::new("/data"), base)).expect("reads").expect("a segment");
         let expected = &log[base as usize..log.len().min((base + segment) as usize)];

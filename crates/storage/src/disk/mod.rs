@@ -8,6 +8,7 @@
 //! Implementations: [`RealDisk`], [`MemoryDisk`] for tests and simulations, and [`FaultyDisk`], which fails on demand and can lose
 //! what was not synced.
 
+mod again;
 mod failure;
 mod faulty;
 mod file;
@@ -21,6 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) use again::{ASKED_AGAIN, asked_again};
 pub use failure::{Failure, Operation};
 pub use faulty::{FaultyDisk, without_waiting};
 pub(crate) use file::BLOCK_SIZE;
@@ -33,10 +35,7 @@ use base::Monotonic;
 
 use waits::{NotedPath, Waits};
 
-use crate::error::StorageError;
-
-/// So often what cannot be read is asked for again before it counts as damaged.
-pub(crate) const ASKED_AGAIN: usize = 2;
+use crate::error::{StorageError, is_unreadable};
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,8 +231,13 @@ impl Disk {
 
     /// Creates missing directories. Returns the directories that got a new name, which need a sync.
     fn make_directories(&self, path: &Path) -> Result<Vec<PathBuf>, StorageError> {
-        let missing: Vec<_> =
-            path.ancestors().take_while(|at| !at.as_os_str().is_empty() && !self.exists(at)).collect();
+        let mut missing = Vec::new();
+        for directory in path.ancestors().take_while(|at| !at.as_os_str().is_empty()) {
+            if self.exists(directory)? {
+                break;
+            }
+            missing.push(directory);
+        }
         let mut changed = Vec::new();
         for directory in missing.into_iter().rev() {
             match self.noted(Operation::Name, directory, |system| system.make_directory(directory)) {
@@ -259,20 +263,22 @@ impl Disk {
                 names.sort_unstable();
                 Ok(names)
             }
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                Ok(Vec::new())
-            }
+            Err(error) if is_missing(&error) => Ok(Vec::new()),
             Err(error) => Err(StorageError::io("list", path)(error)),
         }
     }
 
     fn examine(&self, path: &Path) -> io::Result<FileState> {
-        self.noted(Operation::Examine, path, |system| system.examine(path))
+        asked_again(is_unreadable, || self.noted(Operation::Examine, path, |system| system.examine(path)))
     }
 
     /// Whether there is anything at `path`.
-    pub fn exists(&self, path: &Path) -> bool {
-        self.examine(path).is_ok()
+    pub fn exists(&self, path: &Path) -> Result<bool, StorageError> {
+        match self.examine(path) {
+            Ok(_) => Ok(true),
+            Err(error) if is_missing(&error) => Ok(false),
+            Err(error) => Err(StorageError::io("examine", path)(error)),
+        }
     }
 
     /// Size of a file in bytes.
@@ -287,13 +293,7 @@ impl Disk {
 
     /// Reads a whole small file; `None` if it does not exist. What the disk cannot read is asked for again, since it may fail in passing.
     pub fn read_file(&self, path: &Path) -> Result<Option<Vec<u8>>, StorageError> {
-        let mut outcome = self.read_file_once(path);
-        for _ in 0..ASKED_AGAIN {
-            if outcome.as_ref().is_err_and(StorageError::is_unreadable) {
-                outcome = self.read_file_once(path);
-            }
-        }
-        outcome
+        asked_again(StorageError::is_unreadable, || self.read_file_once(path))
     }
 
     fn read_file_once(&self, path: &Path) -> Result<Option<Vec<u8>>, StorageError> {
@@ -325,7 +325,7 @@ impl Disk {
         // What did not fit must not take the last room from the log.
         let written = file.write_at(bytes, 0).and_then(|()| file.sync_data());
         written.inspect_err(|_| drop(self.remove_file(&temporary)))?;
-        if self.exists(path) {
+        if self.exists(path)? {
             // A link and not a rename, so that the name always exists.
             self.remove_file(&backup)?;
             self.noted(Operation::Name, &backup, |system| system.link(path, &backup))
@@ -357,8 +357,11 @@ impl Disk {
         let folder = root.join("set-aside");
         self.create_directory(&folder)?;
         let way = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('/', "-");
-        let free = |number: u32| if number == 1 { folder.join(&way) } else { folder.join(format!("{way}.{number}")) };
-        let aside = (1..).map(free).find(|aside| !self.exists(aside)).unwrap_or_else(|| folder.join(&way));
+        let (mut aside, mut number) = (folder.join(&way), 1);
+        while self.exists(&aside)? {
+            number += 1;
+            aside = folder.join(format!("{way}.{number}"));
+        }
         match self.rename(path, &aside) {
             Ok(()) => {
                 self.sync_directory(&folder)?;
@@ -440,4 +443,8 @@ pub struct DirectoryLock {
 /// The directory of `path`; of a bare name, the working directory.
 fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

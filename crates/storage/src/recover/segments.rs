@@ -19,7 +19,7 @@ use crate::truncate::used_bytes_after;
 /// Where the log of a data directory begins, as its files are named.
 pub fn log_begins(options: &Options) -> Result<LogOffset, StorageError> {
     let directory = options.log_directory.clone().unwrap_or_else(|| options.directory.join("commitlog"));
-    if !options.disk.exists(&directory) {
+    if !options.disk.exists(&directory)? {
         return Ok(LogOffset(0));
     }
     let first = listed(&options.disk, &directory)?.into_iter().map(|(base, _)| base).min();

@@ -141,14 +141,14 @@ impl Store {
         let (disk, root) = (&self.options.disk, &self.options.directory);
         // Even if nothing goes in: the next start takes a missing folder for a lost one.
         disk.create_directory(&root.join(QUEUES))?;
-        if disk.exists(&root.join(OWN_FOLDER)) {
+        if disk.exists(&root.join(OWN_FOLDER))? {
             disk.create_directory(&root.join(MESSAGE_QUEUES))?;
         }
         if self.key_index.is_some() {
             disk.create_directory(&root.join("index"))?;
         }
         let documents = root.join("config");
-        if self.doubts_disk.load(Ordering::Relaxed) && disk.exists(&documents) {
+        if self.doubts_disk.load(Ordering::Relaxed) && disk.exists(&documents)? {
             // A killed process may not have synced the names of documents it replaced. They are read now and not written again
             // until they change, so sync the names here.
             disk.sync_directory(&documents)?;
@@ -235,7 +235,7 @@ fn recover_indexes(
     let files = Arc::new(OpenFiles::new(options));
     let log_first = start_of(segments);
     let indexes_sure = if rebuild.is_needed() { log_first } else { sure };
-    if !segments.is_empty() && has_lost_queues(options, state.has_message_queues()) {
+    if !segments.is_empty() && has_lost_queues(options, state.has_message_queues())? {
         rebuild.begin()?;
     }
     // The checkpoint of a stop of our own is the end of the log: what is behind it a Java broker has written.
@@ -313,9 +313,9 @@ fn go_on_behind(queues: &mut QueueTable, files: &Arc<OpenFiles>, emptied: Vec<((
 }
 
 /// Whether folders of queues are gone that an earlier start, or the first flush of a lane, has made.
-fn has_lost_queues(options: &Options, has_message_queues: bool) -> bool {
+fn has_lost_queues(options: &Options, has_message_queues: bool) -> Result<bool, StorageError> {
     let has = |folder: &str| options.disk.exists(&options.directory.join(folder));
-    !has(QUEUES) || (has(OWN_FOLDER) || has_message_queues) && !has(MESSAGE_QUEUES)
+    Ok(!has(QUEUES)? || (has_message_queues || has(OWN_FOLDER)?) && !has(MESSAGE_QUEUES)?)
 }
 
 fn start_of(segments: &[Arc<Segment>]) -> LogOffset {
@@ -334,7 +334,7 @@ fn open_key_index(
     }
     let shape = Shape { slot_count: options.key_index_slots.max(1), entry_count: options.key_index_entries.max(2) };
     let directory = options.directory.join("index");
-    let (was_there, unusable_before) = (options.disk.exists(&directory), rebuild.unusable.len());
+    let (was_there, unusable_before) = (options.disk.exists(&directory)?, rebuild.unusable.len());
     if !was_there && !segments.is_empty() {
         rebuild.begin()?;
     }

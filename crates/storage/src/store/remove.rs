@@ -88,7 +88,7 @@ impl Store {
         for queue in gone {
             queue.remove()?;
             let topic = self.files.directory_of_topic(queue.topic());
-            if self.options.disk.exists(&topic) {
+            if self.options.disk.exists(&topic)? {
                 self.options.disk.sync_directory(&topic)?;
             }
         }
@@ -103,7 +103,7 @@ impl Store {
     fn remove_files(&self, topic: &TopicName, gone: &[Arc<QueueIndex>]) -> Result<(), StorageError> {
         let (disk, directory) = (&self.options.disk, self.files.directory_of_topic(topic));
         // A queue has files once it was flushed.
-        if !disk.exists(&directory) {
+        if !disk.exists(&directory)? {
             return Ok(());
         }
         gone.iter().try_for_each(|queue| queue.remove())?;
