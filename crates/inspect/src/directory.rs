@@ -19,8 +19,15 @@ const NOT_LOOKED_AT: &[(&str, &str)] = &[
     ("dledger-commitlog", "the log of a DLedger group"),
 ];
 
-/// Reads the checkpoint and tells what is wrong with it.
-pub(crate) fn checkpoint(
+/// Reads the checkpoint and tells what is wrong with it. One that the disk cannot read says nothing, as if it were missing.
+pub(crate) fn checkpoint(disk: &Disk, root: &Path, has_log: bool, findings: &mut Findings) -> Checkpoint {
+    read_checkpoint(disk, root, has_log, findings).unwrap_or_else(|error| {
+        findings.add(Kind::Unreadable, "checkpoint", None, error.to_string());
+        Checkpoint::default()
+    })
+}
+
+fn read_checkpoint(
     disk: &Disk,
     root: &Path,
     has_log: bool,

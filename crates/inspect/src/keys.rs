@@ -79,7 +79,7 @@ impl Keys {
         keys.judge_sizes(findings);
         keys.names.reverse();
         keys.files = keys.names.len() as u64;
-        // Where the disk cannot tell, the list above could not be read either.
+        // What the disk cannot tell is not missing.
         keys.is_there = disk.exists(&keys.directory).unwrap_or(true);
         keys
     }

@@ -134,7 +134,7 @@ pub fn check(store: &Options, live: bool, progress: &mut dyn FnMut(CheckProgress
     let log_directory = log_directory(root, store.log_directory.as_deref());
     must_exist(disk, &log_directory)?;
     let log = LogFiles::open(disk, root, &log_directory, store.segment_size, &mut findings)?;
-    let checkpoint = directory::checkpoint(disk, root, !log.segments.is_empty(), &mut findings)?;
+    let checkpoint = directory::checkpoint(disk, root, !log.segments.is_empty(), &mut findings);
     let is_unsure = live || !was_clean;
     let sure = storage::replay_start(&log.segments, &checkpoint, was_clean && !live);
     let sure = sure.map_or(0, |sure| sure.0);

@@ -13,7 +13,7 @@ use format::document::{GroupDocument, TopicDocument};
 use format::record::Record;
 use format::state::{self, STATE_TOPIC, STATE_VERSION};
 use inspect::{DumpOptions, Dumped, Finding, Kind, Report};
-use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk};
+use storage::disk::{Disk, Failure, FaultyDisk, MemoryDisk, Operation};
 use storage::{Snapshot, SnapshotFrame};
 use tempfile::TempDir;
 use testkit::{ManualHost, at, broker_options};
@@ -213,6 +213,21 @@ fn a_state_that_the_disk_cannot_read_is_told_as_what_stops_a_start() {
     let report = inspect::check(&options, false, &mut |_| ()).expect("checks");
     let found: Vec<_> = report.findings.iter().filter(|finding| finding.file == "state").collect();
     assert_eq!(found.iter().map(|finding| finding.kind).collect::<Vec<_>>(), [Kind::StateUnreadable], "{found:#?}");
+}
+
+#[test]
+fn a_checkpoint_that_the_disk_cannot_read_or_see_keeps_nothing_else_from_being_told() {
+    let directory = directory(false);
+    let name = directory.path().join("checkpoint").to_str().expect("a name").to_owned();
+    for failure in [Failure::unreadable(&name, 0..8, 5), Failure::error(Operation::Examine, 5).at(&name)] {
+        let disk = copied(directory.path());
+        disk.fail(failure);
+        let options = storage::Options { disk: Disk::new(disk), ..options(directory.path()) };
+        let report = inspect::check(&options, false, &mut |_| ()).expect("checks");
+        let found: Vec<_> = report.findings.iter().filter(|finding| finding.file == "checkpoint").collect();
+        assert_eq!(found.iter().map(|finding| finding.kind).collect::<Vec<_>>(), [Kind::Unreadable], "{found:#?}");
+        assert_eq!(report.counts.log_end, check(directory.path()).counts.log_end);
+    }
 }
 
 #[test]

@@ -129,6 +129,11 @@ impl StorageError {
         matches!(self, Self::Io { action: "read", source, .. } if is_unreadable(source))
     }
 
+    /// Whether there is no such file, or it ends before that.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof))
+    }
+
     /// Whether the cause is a full disk or quota.
     pub fn is_disk_full(&self) -> bool {
         match self {

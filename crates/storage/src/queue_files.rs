@@ -14,7 +14,7 @@ use format::entry_form::EntryForm;
 use format::queue_entry::{Entry, GAP};
 use format::record::Record;
 
-use crate::disk::Job;
+use crate::disk::{Job, asked_again};
 use crate::entry_file::{EntryFile, Overwritten, SECTOR_SIZE};
 use crate::error::StorageError;
 use crate::open_files::{OpenFiles, folder_of_all, topic_of_folder};
@@ -293,7 +293,8 @@ impl Look<'_> {
 
     /// Whether all reads that a look at a file needs succeed.
     fn is_readable(&self, start: u64, folder: &QueueFolder) -> Result<bool, StorageError> {
-        let asked = self.open(start, folder).and_then(|file| {
+        let asked = asked_again(StorageError::is_unreadable, || {
+            let file = self.open(start, folder)?;
             let count = self.count(&file, folder)?;
             self.overwritten(&file, count)?;
             file.entry(0)?;

@@ -5,6 +5,7 @@
 //! rebuilt from the log.
 
 mod flush;
+mod kept;
 mod listener;
 mod read;
 mod recent;
@@ -22,7 +23,6 @@ use format::entry_form::EntryForm;
 use format::queue_entry::{Entry, GAP};
 use parking_lot::Mutex;
 
-use crate::disk::asked_again;
 use crate::error::StorageError;
 use crate::open_files::OpenFiles;
 use crate::search::first_kept;
@@ -215,47 +215,6 @@ impl QueueIndex {
         self.fill_gap(offset, log_offset)?;
         self.go_on_at_end();
         Ok(())
-    }
-
-    /// Has the queue end at `offset`, where the record at `log_offset` is listed next.
-    fn fill_gap(&self, offset: QueueOffset, log_offset: LogOffset) -> Result<(), StorageError> {
-        let gap = offset.0.saturating_sub(self.end().0);
-        if gap > 0 && gap <= DAMAGED_IN_A_ROW_MAX && self.end() > self.first() {
-            // Damaged records in between keep their queue offsets, with the entries that they had or with some that no record matches.
-            let mut behind = log_offset;
-            let entry_at = |offset| {
-                let kept = self.kept_entry(offset).filter(|kept| kept.log_offset < behind);
-                let entry = kept.unwrap_or(Entry::lost(behind));
-                behind = entry.log_offset;
-                entry
-            };
-            // From the last on: each of the lost was before the next that is known.
-            let entries: Vec<_> = (self.end().0..offset.0).rev().map(entry_at).collect();
-            self.publish(entries.into_iter().rev());
-        } else if gap > 0 || offset < self.end() {
-            self.restart_at(offset)?;
-        }
-        Ok(())
-    }
-
-    /// Has a lane go on behind the damaged records that its files list beyond its end.
-    pub(crate) fn keep_listed(&self, is_damaged: impl Fn(&Entry) -> bool) -> Result<(), StorageError> {
-        let end = self.end().0;
-        let beyond = (end..end + DAMAGED_IN_A_ROW_MAX).map_while(|offset| Some((offset, self.kept_entry(offset)?)));
-        match beyond.filter(|(_, entry)| is_damaged(entry)).last() {
-            Some((offset, entry)) => self.go_on_at(QueueOffset(offset + 1), entry.log_offset.after(1)),
-            None => Ok(()),
-        }
-    }
-
-    /// The entry that a lane's file has beyond the queue's end: its checksum says that it is one.
-    fn kept_entry(&self, offset: u64) -> Option<Entry> {
-        self.message_queue?;
-        let file = self.files.existing(&self.path(offset / self.entries_per_file), ReadMode::MayWait).ok()?;
-        let mut bytes = vec![0; self.form().size() as usize];
-        let position = offset % self.entries_per_file * self.form().size();
-        asked_again(StorageError::is_unreadable, || file.read_at(&mut bytes, position)).ok()?;
-        self.form().decode(offset, &bytes).filter(Entry::has_record)
     }
 
     /// Continues behind the last visible entry; called while nothing is appended.

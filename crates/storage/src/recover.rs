@@ -38,9 +38,9 @@ use format::record::{self, Kind, Parts, Record};
 
 use crate::checkpoint::Checkpoint;
 use crate::damage::problem_of;
-use crate::disk::asked_again;
 use crate::error::StorageError;
 use crate::key_index::KeyIndex;
+use crate::presence::{Presence, gone};
 use crate::queue_files::{Doubts, Ends};
 use crate::queue_index::QueueIndex;
 use crate::queue_table::QueueTable;
@@ -422,17 +422,17 @@ pub(crate) fn bytes_at(segments: &[Arc<Segment>], offset: LogOffset) -> Result<O
     }
 }
 
-/// Whether the record at `offset` has a key of this hash; `false` if it cannot be read.
+/// Whether the record at `offset` has a key of this hash; `true` also where the disk cannot read it.
 pub(crate) fn has_key(
-    segments: &[Arc<Segment>],
+    presence: &Presence<'_>,
     rules: &IndexRules,
     offset: LogOffset,
     hash: u32,
 ) -> Result<bool, StorageError> {
-    let bytes = match asked_again(StorageError::is_unreadable, || bytes_at(segments, offset)) {
-        Err(error) if error.is_unreadable() => None,
-        outcome => outcome?,
-    };
+    let segments = presence.segments;
+    let Some(segment) = segments.iter().find(|segment| segment.contains(offset.0)) else { return Ok(false) };
+    let read = presence.read_again((offset, 1), || bytes_at(segments, offset));
+    let Some(bytes) = read.map_err(|error| gone(segment, error))? else { return Ok(true) };
     let record = bytes.as_deref().and_then(|bytes| Record::decode(bytes).ok());
     Ok(record.is_some_and(|record| rules.apply_to(&record).key_hashes().any(|own| own == hash)))
 }

@@ -169,6 +169,23 @@ fn what_is_set_aside_keeps_its_bytes_and_replaces_nothing() {
 }
 
 #[test]
+fn what_is_set_aside_has_a_name_that_a_file_system_takes_however_long_its_topics_is() {
+    on_every_disk(|disk, root| {
+        let path =
+            root.join("consumequeue").join(format!("{}é{}", "t".repeat(109), "t".repeat(130))).join("0/00000000");
+        for number in 1..=2_u8 {
+            disk.open_sized(&path, 1, true).expect("makes").write_at(&[number], 0).expect("writes");
+            let aside = disk.set_aside(root, &path).expect("moves");
+            assert_eq!(read(disk, &aside), [number]);
+        }
+        let names = disk.list(&root.join("set-aside")).expect("lists");
+        let is_told =
+            |name: &String| name.starts_with("consumequeue-ttt") && name.contains("t-0-00000000") && name.len() < 250;
+        assert!(names.len() == 2 && names.iter().all(is_told), "{names:?}");
+    });
+}
+
+#[test]
 fn an_open_file_outlives_its_name() {
     on_every_disk(|disk, root| {
         let path = root.join("file");

@@ -750,23 +750,54 @@ fn offsets_that_are_kept_are_so_after_a_kill_of_that_start() {
 fn a_damaged_newest_message_keeps_its_offset() {
     for (messages, body_byte) in (0..6).flat_map(|messages| (0..BODY_SIZE).map(move |byte| (messages, byte))) {
         let (messages, has_checkpoint) = (messages / 2 + 1, messages % 2 > 0);
-        let disk = FaultyDisk::over(&MemoryDisk::new());
-        let store = open(Options { gathered_entries: 0, ..options(&disk) });
-        if has_checkpoint {
-            append(&store, b"of another queue", &[(OTHER, None)]);
-            store.checkpoint().expect("a checkpoint");
-        }
-        (0..messages).for_each(|_| append(&store, b"", &[(LANE, None)]));
-        let damaged = entries(&lane(&store, LANE)).pop().expect("messages").1.log_offset.0;
-        append(&store, b"of another queue", &[(OTHER, None)]);
-        store.flush_entries().expect("flushed");
-        drop(store);
-        change(&disk, damaged + BODY_AT + body_byte, 0xff);
+        let disk = newest_damaged(messages, has_checkpoint, body_byte);
         for start in 0..3 {
             let ends = ends(&open(options(&disk)));
             assert_eq!(ends, (messages, messages), "{body_byte}, start {start}");
         }
     }
+}
+
+/// It may fail while it is asked whether the lane's file lists the message.
+#[test]
+fn a_damaged_newest_message_keeps_its_offset_though_the_disk_fails_for_a_moment() {
+    let chances = (0..8).flat_map(|passes| (1..5).map(move |times| (passes, times)));
+    for (operation, (passes, times)) in [Operation::Open, Operation::Read]
+        .into_iter()
+        .flat_map(|operation| chances.clone().map(move |at| (operation, at)))
+    {
+        for body_byte in (0..BODY_SIZE).step_by(4) {
+            let disk = newest_damaged(2, false, body_byte);
+            disk.fail(Failure::error(operation, EIO).at("sluice/queues/1").after(passes).times(times));
+            drop(Store::open(options(&disk), Arc::default(), &mut |_: RecoveryProgress| ()));
+            disk.heal();
+            let (told, store) =
+                (format!("{body_byte}, {operation:?} after {passes}, {times} times"), open(options(&disk)));
+            // A file that cannot be read four times is set aside, and the lane goes on behind all that it may have had.
+            assert!(ends(&store).0 >= 2, "{told}: {:?}", ends(&store));
+            assert!(
+                entries(&lane(&store, LANE)).iter().any(|(offset, entry)| offset.0 == 0 && entry.has_record()),
+                "{told}"
+            );
+        }
+    }
+}
+
+/// A killed store whose newest message of the lane, of so many, is damaged in its body.
+fn newest_damaged(messages: u64, has_checkpoint: bool, body_byte: u64) -> FaultyDisk {
+    let disk = FaultyDisk::over(&MemoryDisk::new());
+    let store = open(Options { gathered_entries: 0, ..options(&disk) });
+    if has_checkpoint {
+        append(&store, b"of another queue", &[(OTHER, None)]);
+        store.checkpoint().expect("a checkpoint");
+    }
+    (0..messages).for_each(|_| append(&store, b"", &[(LANE, None)]));
+    let damaged = entries(&lane(&store, LANE)).pop().expect("messages").1.log_offset.0;
+    append(&store, b"of another queue", &[(OTHER, None)]);
+    store.flush_entries().expect("flushed");
+    drop(store);
+    change(&disk, damaged + BODY_AT + body_byte, 0xff);
+    disk
 }
 
 /// All entries are made again, as a file of another lane cannot be used, while a start is killed at any of its steps.

@@ -15,6 +15,7 @@ mod file;
 mod history;
 mod memory;
 mod real;
+mod set_aside;
 mod waits;
 
 use std::fmt;
@@ -318,6 +319,7 @@ impl Disk {
         };
         let (temporary, backup) = (sibling(".tmp"), sibling(".bak"));
         self.create_directory(parent_of(path))?;
+        let is_there = self.exists(path)?;
         self.remove_file(&temporary)?;
         let opened =
             self.open_as(&temporary, Opening::MadeIfMissing).map_err(StorageError::io("create", &temporary))?;
@@ -325,7 +327,7 @@ impl Disk {
         // What did not fit must not take the last room from the log.
         let written = file.write_at(bytes, 0).and_then(|()| file.sync_data());
         written.inspect_err(|_| drop(self.remove_file(&temporary)))?;
-        if self.exists(path)? {
+        if is_there {
             // A link and not a rename, so that the name always exists.
             self.remove_file(&backup)?;
             self.noted(Operation::Name, &backup, |system| system.link(path, &backup))
@@ -348,33 +350,6 @@ impl Disk {
         match self.noted(Operation::Name, path, |system| system.remove_directory(path)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StorageError::io("remove", path)(error)),
             _ => Ok(()),
-        }
-    }
-
-    /// Keeps an unusable file for examination: moves it to the folder `set-aside` of `root`, named by its path with dashes. If that is
-    /// on another disk, the file stays in its directory with the extension `set-aside`; a Java broker must not find it there.
-    pub fn set_aside(&self, root: &Path, path: &Path) -> Result<PathBuf, StorageError> {
-        let folder = root.join("set-aside");
-        self.create_directory(&folder)?;
-        let way = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('/', "-");
-        let (mut aside, mut number) = (folder.join(&way), 1);
-        while self.exists(&aside)? {
-            number += 1;
-            aside = folder.join(format!("{way}.{number}"));
-        }
-        match self.rename(path, &aside) {
-            Ok(()) => {
-                self.sync_directory(&folder)?;
-                self.sync_directory(parent_of(path))?;
-                Ok(aside)
-            }
-            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                let beside = path.with_extension("set-aside");
-                self.rename(path, &beside).map_err(StorageError::io("move aside", path))?;
-                self.sync_directory(parent_of(path))?;
-                Ok(beside)
-            }
-            Err(error) => Err(StorageError::io("move aside", path)(error)),
         }
     }
 

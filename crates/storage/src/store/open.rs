@@ -19,6 +19,7 @@ use crate::disk::{DirectoryLock, Disk};
 use crate::error::StorageError;
 use crate::key_index::{KeyIndex, Sure};
 use crate::open_files::{MESSAGE_QUEUES, OWN_FOLDER, OpenFiles, QUEUES};
+use crate::presence::Presence;
 use crate::queue_files::{self, Ends, Found, Trust};
 use crate::queue_index::QueueIndex;
 use crate::queue_table::QueueTable;
@@ -338,9 +339,9 @@ fn open_key_index(
     if !was_there && !segments.is_empty() {
         rebuild.begin()?;
     }
-    let has_key = |offset: LogOffset, hash: u32| recover::has_key(segments, &options.index_rules, offset, hash);
-    // If the folder only seems to be missing, all its keys are added again.
-    let sure_keys = Sure { below: if was_there { sure } else { start_of(segments) }, has_key: &has_key };
+    let presence = Presence { segments, durable: sure, written: sure };
+    let has_key = |offset: LogOffset, hash: u32| recover::has_key(&presence, &options.index_rules, offset, hash);
+    let sure_keys = Sure { below: sure, has_key: &has_key };
     let mut set_aside = |path: &Path| rebuild.set_aside(path);
     let index = KeyIndex::open(&options.disk, directory, shape, sure_keys, &mut set_aside)?;
     let is_usable = was_there && rebuild.unusable.len() == unusable_before;
