@@ -129,7 +129,12 @@ impl StorageError {
         matches!(self, Self::Io { action: "read", source, .. } if is_unreadable(source))
     }
 
-    /// Whether there is no such file, or it ends before that.
+    /// Whether the disk failed, in whatever was asked of it.
+    pub(crate) fn is_of_the_disk(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_unreadable(source))
+    }
+
+    /// Whether there is no such file, or it ends before what was to be read.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof))
     }

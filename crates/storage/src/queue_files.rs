@@ -293,7 +293,7 @@ impl Look<'_> {
 
     /// Whether all reads that a look at a file needs succeed.
     fn is_readable(&self, start: u64, folder: &QueueFolder) -> Result<bool, StorageError> {
-        let asked = asked_again(StorageError::is_unreadable, || {
+        let asked = asked_again(StorageError::is_of_the_disk, || {
             let file = self.open(start, folder)?;
             let count = self.count(&file, folder)?;
             self.overwritten(&file, count)?;

@@ -422,7 +422,7 @@ pub(crate) fn bytes_at(segments: &[Arc<Segment>], offset: LogOffset) -> Result<O
     }
 }
 
-/// Whether the record at `offset` has a key of this hash; `true` also where the disk cannot read it.
+/// Whether the record at `offset` has a key of this hash; `true` also where the disk cannot read it, `false` where the log has nothing there.
 pub(crate) fn has_key(
     presence: &Presence<'_>,
     rules: &IndexRules,

@@ -169,7 +169,7 @@ fn what_is_set_aside_keeps_its_bytes_and_replaces_nothing() {
 }
 
 #[test]
-fn what_is_set_aside_has_a_name_that_a_file_system_takes_however_long_its_topics_is() {
+fn what_is_set_aside_has_a_name_that_a_file_system_takes_however_long_its_topic_is() {
     on_every_disk(|disk, root| {
         let path =
             root.join("consumequeue").join(format!("{}é{}", "t".repeat(109), "t".repeat(130))).join("0/00000000");

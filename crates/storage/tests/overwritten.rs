@@ -769,8 +769,12 @@ fn a_damaged_newest_message_keeps_its_offset_though_the_disk_fails_for_a_moment(
         for body_byte in (0..BODY_SIZE).step_by(4) {
             let disk = newest_damaged(2, false, body_byte);
             disk.fail(Failure::error(operation, EIO).at("sluice/queues/1").after(passes).times(times));
-            drop(Store::open(options(&disk), Arc::default(), &mut |_: RecoveryProgress| ()));
+            let started = Store::open(options(&disk), Arc::default(), &mut |_: RecoveryProgress| ());
             disk.heal();
+            if let Err(error) = &started {
+                assert!(error.to_string().contains("sluice/queues/1"), "the file at fault is named: {error}");
+            }
+            drop(started);
             let (told, store) =
                 (format!("{body_byte}, {operation:?} after {passes}, {times} times"), open(options(&disk)));
             // A file that cannot be read four times is set aside, and the lane goes on behind all that it may have had.
@@ -780,6 +784,31 @@ fn a_damaged_newest_message_keeps_its_offset_though_the_disk_fails_for_a_moment(
                 "{told}"
             );
         }
+    }
+}
+
+/// The one behind it says which offset it had.
+#[test]
+fn a_message_behind_a_damaged_one_is_found_though_the_disk_cannot_read_the_lanes_file() {
+    for passes in 0..20 {
+        let disk = newest_damaged(2, false, 0);
+        let store = open(options(&disk));
+        append(&store, b"behind it", &[(LANE, None)]);
+        let newest = entries(&lane(&store, LANE)).pop().expect("messages");
+        assert_eq!(newest.0, QueueOffset(2));
+        drop(store);
+        disk.fail(Failure::error(Operation::Read, EIO).at("sluice/queues/1").after(passes));
+        let started = Store::open(options(&disk), Arc::default(), &mut |_: RecoveryProgress| ());
+        disk.heal();
+        match started {
+            Ok((store, recovery)) => {
+                drop(store);
+                assert!(!recovery.damaged.contains(&newest.1.log_offset), "{passes}");
+            }
+            Err(error) => assert!(!error.to_string().contains("commitlog"), "the log is read well: {error}"),
+        }
+        let store = open(options(&disk));
+        assert_eq!(lane(&store, LANE).entry(newest.0).expect("reads"), Some(newest.1), "{passes}");
     }
 }
 

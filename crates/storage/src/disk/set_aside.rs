@@ -6,19 +6,25 @@ use std::path::{Path, PathBuf};
 use super::{Disk, parent_of};
 use crate::error::StorageError;
 
+/// Files of one name that are kept at most.
+const NUMBERS_MAX: u32 = 1000;
+
 impl Disk {
-    /// Keeps an unusable file for examination: moves it to the folder `set-aside` of `root`, named by its path with dashes. If that is
-    /// on another disk, the file stays in its directory with the extension `set-aside`; a Java broker must not find it there.
+    /// Keeps an unusable file for examination: moves it to the folder `set-aside` of `root`, named by its path with dashes, shortened where a
+    /// file system would not take that. If that is on another disk, the file stays in its directory with the extension `set-aside`; a Java
+    /// broker must not find it there.
     pub fn set_aside(&self, root: &Path, path: &Path) -> Result<PathBuf, StorageError> {
         let folder = root.join("set-aside");
         self.create_directory(&folder)?;
         let way = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('/', "-");
         let way = shortened(way);
-        let (mut aside, mut number) = (folder.join(&way), 1);
-        while self.exists(&aside)? {
-            number += 1;
-            aside = folder.join(format!("{way}.{number}"));
-        }
+        let aside =
+            self.free_name(
+                path,
+                |number| {
+                    if number == 1 { folder.join(&way) } else { folder.join(format!("{way}.{number}")) }
+                },
+            )?;
         match self.rename(path, &aside) {
             Ok(()) => {
                 self.sync_directory(&folder)?;
@@ -26,13 +32,30 @@ impl Disk {
                 Ok(aside)
             }
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                let beside = path.with_extension("set-aside");
+                let beside = self.free_name(path, |number| {
+                    path.with_extension(if number == 1 {
+                        "set-aside".to_owned()
+                    } else {
+                        format!("{number}.set-aside")
+                    })
+                })?;
                 self.rename(path, &beside).map_err(StorageError::io("move aside", path))?;
                 self.sync_directory(parent_of(path))?;
                 Ok(beside)
             }
             Err(error) => Err(StorageError::io("move aside", path)(error)),
         }
+    }
+
+    /// The first name that no file has. One of which the disk cannot tell is taken.
+    fn free_name(&self, path: &Path, name: impl Fn(u32) -> PathBuf) -> Result<PathBuf, StorageError> {
+        let free = (1..=NUMBERS_MAX).map(name).find(|name| matches!(self.exists(name), Ok(false)));
+        free.ok_or_else(|| StorageError::Damaged {
+            path: path.to_owned(),
+            problem: format!(
+                "it has to be set aside, and there is no free name for it in {NUMBERS_MAX}, as far as the disk can tell. Move what is set aside elsewhere"
+            ),
+        })
     }
 }
 
