@@ -777,13 +777,36 @@ fn a_damaged_newest_message_keeps_its_offset_though_the_disk_fails_for_a_moment(
             drop(started);
             let (told, store) =
                 (format!("{body_byte}, {operation:?} after {passes}, {times} times"), open(options(&disk)));
-            // A file that cannot be read four times is set aside, and the lane goes on behind all that it may have had.
+            // A file that cannot be read four times is set aside; the lane goes on behind all that it may have had.
             assert!(ends(&store).0 >= 2, "{told}: {:?}", ends(&store));
             assert!(
                 entries(&lane(&store, LANE)).iter().any(|(offset, entry)| offset.0 == 0 && entry.has_record()),
                 "{told}"
             );
         }
+    }
+}
+
+/// The entry of one before it was never on the disk: a start listed that as lost, and was killed before the next checkpoint.
+#[test]
+fn a_damaged_newest_message_behind_a_lost_one_keeps_its_offset() {
+    for body_byte in (0..BODY_SIZE).step_by(2) {
+        let disk = newest_damaged(2, false, 0);
+        let options = || Options { gathered_entries: 0, ..options(&disk) };
+        let store = open(options());
+        append(&store, b"", &[(LANE, None)]);
+        append(&store, b"of another queue", &[(OTHER, None)]);
+        let newest = entries(&lane(&store, LANE)).pop().expect("messages");
+        store.flush_entries().expect("flushed");
+        drop(store);
+        write(&disk, LANE_ENTRY_SIZE, &[0; LANE_ENTRY_SIZE]);
+        let store = open(options());
+        store.flush_entries().expect("flushed");
+        let listed = lane(&store, LANE).entry(QueueOffset(1)).expect("reads");
+        assert_eq!((newest.0, listed.is_some_and(|listed| listed.has_record())), (QueueOffset(2), false));
+        drop(store);
+        change(&disk, newest.1.log_offset.0 + BODY_AT + body_byte, 0xff);
+        assert_eq!(ends(&open(options())), (3, 3), "{body_byte}");
     }
 }
 

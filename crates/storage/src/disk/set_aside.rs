@@ -8,6 +8,8 @@ use crate::error::StorageError;
 
 /// Files of one name that are kept at most.
 const NUMBERS_MAX: u32 = 1000;
+/// Names of which the disk cannot tell that are passed over at most.
+const UNTOLD_MAX: u32 = 3;
 
 impl Disk {
     /// Keeps an unusable file for examination: moves it to the folder `set-aside` of `root`, named by its path with dashes, shortened where a
@@ -47,13 +49,21 @@ impl Disk {
         }
     }
 
-    /// The first name that no file has. One of which the disk cannot tell is taken.
+    /// The first name that no file has. One of which the disk cannot tell is taken, as long as there are few.
     fn free_name(&self, path: &Path, name: impl Fn(u32) -> PathBuf) -> Result<PathBuf, StorageError> {
-        let free = (1..=NUMBERS_MAX).map(name).find(|name| matches!(self.exists(name), Ok(false)));
-        free.ok_or_else(|| StorageError::Damaged {
+        let mut untold = 0;
+        for name in (1..=NUMBERS_MAX).map(name) {
+            match self.exists(&name) {
+                Ok(false) => return Ok(name),
+                Err(error) if untold == UNTOLD_MAX => return Err(error),
+                Err(_) => untold += 1,
+                Ok(true) => {}
+            }
+        }
+        Err(StorageError::Damaged {
             path: path.to_owned(),
             problem: format!(
-                "it has to be set aside, and there is no free name for it in {NUMBERS_MAX}, as far as the disk can tell. Move what is set aside elsewhere"
+                "it has to be set aside, and {NUMBERS_MAX} files of its name have been. Move what is set aside elsewhere"
             ),
         })
     }

@@ -14,8 +14,9 @@ impl QueueIndex {
     pub(super) fn fill_gap(&self, offset: QueueOffset, log_offset: LogOffset) -> Result<(), StorageError> {
         let gap = offset.0.saturating_sub(self.end().0);
         if gap > 0 && gap <= DAMAGED_IN_A_ROW_MAX && self.end() > self.first() {
-            // What the disk cannot read costs a damaged record its entry, and no offset: the one behind it is known.
-            let kept = (self.end().0..offset.0).map(|offset| self.kept_entry(offset).ok().flatten());
+            // What the disk cannot read costs records that nobody could read their entries, and no offset: the one behind them is known.
+            let kept_entry = |offset| self.kept_entry(offset).ok().flatten().filter(Entry::has_record);
+            let kept = (self.end().0..offset.0).map(kept_entry);
             self.publish_kept(kept.collect(), log_offset);
         } else if gap > 0 || offset < self.end() {
             self.restart_at(offset)?;
@@ -40,9 +41,9 @@ impl QueueIndex {
     pub(crate) fn keep_listed(&self, is_damaged: impl Fn(&Entry) -> bool) -> Result<(), StorageError> {
         let (end, mut listed, mut last) = (self.end(), Vec::new(), None);
         for offset in end.0..end.0 + DAMAGED_IN_A_ROW_MAX {
-            let Some(entry) = self.kept_entry(offset).map_err(|error| self.untold(offset, &error))? else { break };
-            listed.push(Some(entry));
-            if is_damaged(&entry) {
+            let Some(entry) = self.kept_entry(offset).map_err(|error| self.untold(offset, error))? else { break };
+            listed.push(Some(entry).filter(Entry::has_record));
+            if entry.has_record() && is_damaged(&entry) {
                 last = Some((listed.len(), entry.log_offset.after(1)));
             }
         }
@@ -56,7 +57,7 @@ impl QueueIndex {
         Ok(())
     }
 
-    /// The entry that a lane's file has beyond the queue's end: its checksum says that it is one.
+    /// The entry that a lane's file has beyond the queue's end: its checksum says that it is one. It may be one of a lost record.
     fn kept_entry(&self, offset: u64) -> Result<Option<Entry>, StorageError> {
         if self.message_queue.is_none() {
             return Ok(None);
@@ -69,15 +70,18 @@ impl QueueIndex {
         });
         match read {
             Err(error) if error.is_missing() => Ok(None),
-            read => read.map(|()| self.form().decode(offset, &bytes).filter(Entry::has_record)),
+            read => read.map(|()| self.form().decode(offset, &bytes).filter(|entry| !entry.is_gap())),
         }
     }
 
-    fn untold(&self, offset: u64, error: &StorageError) -> StorageError {
+    fn untold(&self, offset: u64, error: StorageError) -> StorageError {
+        if !error.is_of_the_disk() {
+            return error;
+        }
         StorageError::Damaged {
             path: self.path(offset / self.entries_per_file),
             problem: format!(
-                "whether it lists a message at offset {offset} cannot be read ({error}). Start again once the disk can be read; if that is in vain, remove all of {} and start again: entries are made again from the log",
+                "whether it lists a message at offset {offset} cannot be read ({error}). Start again once the disk can be read; if that is in vain, remove all of {} and start again: entries are made again from the log, and offsets of damaged messages may be given to others",
                 folder_of_all(true)
             ),
         }
