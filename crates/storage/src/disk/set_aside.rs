@@ -18,15 +18,8 @@ impl Disk {
     pub fn set_aside(&self, root: &Path, path: &Path) -> Result<PathBuf, StorageError> {
         let folder = root.join("set-aside");
         self.create_directory(&folder)?;
-        let way = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('/', "-");
-        let way = shortened(way);
-        let aside =
-            self.free_name(
-                path,
-                |number| {
-                    if number == 1 { folder.join(&way) } else { folder.join(format!("{way}.{number}")) }
-                },
-            )?;
+        let way = shortened(path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('/', "-"));
+        let aside = self.free_name(path, |suffix| folder.join(format!("{way}{suffix}")))?;
         match self.rename(path, &aside) {
             Ok(()) => {
                 self.sync_directory(&folder)?;
@@ -34,12 +27,8 @@ impl Disk {
                 Ok(aside)
             }
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                let beside = self.free_name(path, |number| {
-                    path.with_extension(if number == 1 {
-                        "set-aside".to_owned()
-                    } else {
-                        format!("{number}.set-aside")
-                    })
+                let beside = self.free_name(path, |suffix| {
+                    path.with_extension(format!("{suffix}.set-aside").trim_start_matches('.'))
                 })?;
                 self.rename(path, &beside).map_err(StorageError::io("move aside", path))?;
                 self.sync_directory(parent_of(path))?;
@@ -49,10 +38,12 @@ impl Disk {
         }
     }
 
-    /// The first name that no file has. One of which the disk cannot tell is taken, as long as there are few.
-    fn free_name(&self, path: &Path, name: impl Fn(u32) -> PathBuf) -> Result<PathBuf, StorageError> {
+    /// The first name that no file has: without a suffix, else with `.2` and so on. One of which the disk cannot tell is taken, as long as there
+    /// are few.
+    fn free_name(&self, path: &Path, name: impl Fn(&str) -> PathBuf) -> Result<PathBuf, StorageError> {
         let mut untold = 0;
-        for name in (1..=NUMBERS_MAX).map(name) {
+        for number in 1..=NUMBERS_MAX {
+            let name = if number == 1 { name("") } else { name(&format!(".{number}")) };
             match self.exists(&name) {
                 Ok(false) => return Ok(name),
                 Err(error) if untold == UNTOLD_MAX => return Err(error),
